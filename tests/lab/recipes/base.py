@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operating system without the product, as one OSTree commit: tree, kubelet, image, configuration."""
+
+import os
+import shutil
+from pathlib import Path
+
+from tests.lab import cache
+from tests.lab.stages import Build, Stage
+
+FILES = Path(__file__).resolve().parents[1] / "files"
+BRANCH = "lab/base"
+UNITS = ("lab-prepare.service", "lab-images.service", "containerd.service", "kubelet.service")
+# A node has no use for them, and each costs time at boot and power off.
+MASKED = ("systemd-firstboot.service", "systemd-networkd-wait-online.service", "apt-daily.timer",
+          "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "getty.target",
+          "console-getty.service")  # fmt: skip
+
+
+def make(build: Build) -> None:
+    overlay = build.out / "overlay"
+    shutil.copytree(FILES / "usr", overlay / "usr", symlinks=True)
+    shutil.copytree(FILES / "etc", overlay / "usr/etc", symlinks=True)
+    (overlay / "usr/bin").mkdir(parents=True)
+    os.link(build.inputs["kubelet"] / "kubelet", overlay / "usr/bin/kubelet")
+    (overlay / "usr/share/lab").mkdir(parents=True)
+    os.link(build.inputs["image"] / "image.tar", overlay / "usr/share/lab/image.tar")
+    units = overlay / "usr/etc/systemd/system"
+    for unit in UNITS:
+        target = "sysinit.target" if unit == "lab-prepare.service" else "multi-user.target"
+        wants = units / f"{target}.wants"
+        wants.mkdir(parents=True, exist_ok=True)
+        (wants / unit).symlink_to(f"/usr/lib/systemd/system/{unit}")
+    for unit in MASKED:
+        (units / unit).symlink_to("/dev/null")
+    repo = build.out / "repo"
+    init_repo(build, repo)
+    build.run(
+        "ostree", "commit", f"--repo={repo}", "-b", BRANCH, "-s", "lab base", "--no-xattrs",
+        f"--tree=dir={build.inputs['tree'] / 'tree'}", f"--tree=dir={overlay}", timeout=300,
+    )  # fmt: skip
+
+
+def init_repo(build: Build, repo: Path) -> None:
+    """A bare repository that does not wait for the disk: what the lab loses it makes again."""
+    build.run("ostree", "init", f"--repo={repo}", "--mode=bare", timeout=30)
+    for setting in ("core.fsync=false", "core.min-free-space-percent=0"):
+        build.run("ostree", "config", f"--repo={repo}", "set", *setting.split("="), timeout=30)
+
+
+def stage(tree: Stage, kubelet: Stage, image: Stage) -> Stage:
+    return Stage(
+        "base",
+        make,
+        inputs=(tree, kubelet, image),
+        material=(cache.digest([FILES / "usr", FILES / "etc"], FILES),),
+        estimate=15,
+        hint="is the disk full?",
+    )

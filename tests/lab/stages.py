@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages: what is made once, kept by the hash of all that it depends on, and made side by side."""
+
+import hashlib
+import inspect
+import json
+import shutil
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from tests.lab import cache
+from tests.lab.errors import CommandFailed, LabError, StageFailed
+from tests.lab.progress import Display
+from tests.lab.run import run, tail
+
+
+@dataclass(frozen=True)
+class Build:
+    """What a recipe is given: where to write, what it builds upon, and how to run programs."""
+
+    out: Path
+    inputs: Mapping[str, Path]
+    log: Path
+
+    def run(self, *argv: str, timeout: float, cwd: Optional[Path] = None, env: Optional[Mapping[str, str]] = None) -> None:
+        """Run a program; its output goes to the stage's log."""
+        run(argv, timeout=timeout, cwd=cwd, env=env, log=self.log)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One result. `material` is what it depends on besides its recipe's module and its inputs."""
+
+    name: str
+    recipe: Callable[[Build], None]
+    inputs: Tuple["Stage", ...] = ()
+    material: Tuple[str, ...] = ()
+    estimate: float = 10.0
+    hint: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        source = Path(inspect.getfile(self.recipe)).read_bytes()
+        total = hashlib.sha256(source)
+        for part in (self.name, *self.material, *(stage.key for stage in self.inputs)):
+            total.update(b"\0" + part.encode())
+        return f"{self.name}-{total.hexdigest()[:16]}"
+
+    @property
+    def path(self) -> Path:
+        """Where the result is, or will be."""
+        return cache.folder("stages") / self.key
+
+
+def closure(goals: Sequence[Stage]) -> List[Stage]:
+    """The goals and all that they depend on, inputs first."""
+    ordered: Dict[str, Stage] = {}
+
+    def add(stage: Stage) -> None:
+        for needed in stage.inputs:
+            add(needed)
+        ordered.setdefault(stage.key, stage)
+
+    for goal in goals:
+        add(goal)
+    return list(ordered.values())
+
+
+def make(goals: Sequence[Stage]) -> None:
+    """Make what is missing; independent stages run side by side."""
+    missing = [stage for stage in closure(goals) if not stage.path.exists()]
+    if not missing:
+        return
+    futures: Dict[str, "Future[None]"] = {}
+    with Display([(stage.key, stage.name, _estimate(stage)) for stage in missing]) as display, ThreadPoolExecutor(
+        max_workers=len(missing)
+    ) as pool:
+
+        def work(stage: Stage) -> None:
+            for needed in stage.inputs:
+                if needed.key in futures:
+                    futures[needed.key].result()
+            _make(stage, display)
+
+        for stage in missing:  # inputs come first, so each finds its inputs' futures
+            futures[stage.key] = pool.submit(work, stage)
+    for stage in missing:
+        futures[stage.key].result()
+
+
+def _make(stage: Stage, display: Display) -> None:
+    log = cache.folder("logs") / f"{stage.key}.log"
+    with cache.locked(stage.key, waiting=lambda: display.says(stage.key, "another process makes it")):
+        if stage.path.exists():
+            display.done(stage.key)
+            return
+        unfinished = stage.path.with_name(f"{stage.key}.tmp")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        log.write_text("")
+        display.starts(stage.key, log)
+        begun = time.monotonic()
+        try:
+            stage.recipe(Build(unfinished, {needed.name: needed.path for needed in stage.inputs}, log))
+        except (LabError, OSError) as error:
+            display.failed(stage.key)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            reason = error.message if isinstance(error, LabError) else str(error)
+            hint = stage.hint if isinstance(error, CommandFailed) else getattr(error, "hint", "")
+            raise StageFailed(f"stage {stage.name}: {reason}\n{tail(log)}".rstrip(), hint, log) from error
+        unfinished.rename(stage.path)
+        _remember(stage, time.monotonic() - begun)
+        display.done(stage.key)
+
+
+def _estimate(stage: Stage) -> float:
+    """How long it took here the last time."""
+    known = _durations().get(stage.name)
+    return known if known is not None else stage.estimate
+
+
+def _durations() -> Dict[str, float]:
+    try:
+        known = json.loads((cache.root() / "durations.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {str(name): float(value) for name, value in known.items()}
+
+
+def _remember(stage: Stage, seconds: float) -> None:
+    with cache.locked("durations"):
+        known = _durations()
+        known[stage.name] = round(seconds, 1)
+        new = cache.root() / "durations.json.new"
+        new.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        new.rename(cache.root() / "durations.json")
