@@ -26,6 +26,7 @@ ROOT = HERE.parent.parent
 FALLBACK_EPOCH = 1764000000
 
 PRODUCT = ("LICENSE", "ostreewatchd", "packaging", "systemd")
+OPTIONAL = ("README.md",)
 NOT_PAYLOAD = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
 
 
@@ -79,6 +80,7 @@ def build(arguments: argparse.Namespace) -> Path:
             "clamp_mtime_to_source_date_epoch": "1",
             "source_date_epoch_from_changelog": "0",
         }
+        # --nodeps: what the build needs was not put on a Debian machine by rpm, so its database cannot know.
         command = ["rpmbuild", "-bb", "--quiet", "--nodeps", str(HERE / "ostreewatchd.spec")]
         for name, value in definitions.items():
             command += ["--define", f"{name} {value}"]
@@ -116,13 +118,13 @@ def source_date_epoch(source: Path) -> int:
 def stage_product(source: Path, interpreter: Interpreter, stage: Path) -> Path:
     """The files that go into the package, the Python ones compiled as the bundle's are."""
     stage.mkdir()
-    for name in PRODUCT:
+    for name in (*PRODUCT, *OPTIONAL):
         origin = source / name
         if origin.is_dir():
             shutil.copytree(origin, stage / name, ignore=lambda _, names: NOT_PAYLOAD.intersection(names))
         elif origin.is_file():
             shutil.copyfile(origin, stage / name)
-        else:
+        elif name not in OPTIONAL:
             raise BuildError(f"{source} has no {name}", "--source wants a whole tree of the product")
     # Compiled below the name that it has on a node, so that tracebacks show the true path.
     package = stage / "ostreewatchd"

@@ -185,19 +185,24 @@ def make(interpreter: Interpreter, scratch: Path) -> Path:
         ) from error
     # PYTHONPATH carries the compiler's own locked tools; the build itself sees nothing else of this machine.
     env = {**os.environ, "PYTHONPATH": str(tools), "PYTHONNOUSERSITE": "1", "PIP_NO_WARN_SCRIPT_LOCATION": "1"}
-    env["CFLAGS"] = f"-O2 -g0 -ffile-prefix-map={scratch}=."
+    # Not the flags that this interpreter was built with: they carry its own library path into the result.
+    env.update(CC="gcc", LDSHARED="gcc -shared", CFLAGS=f"-O2 -g0 -fPIC -ffile-prefix-map={scratch}=.")
     env["PIP_ROOT_USER_ACTION"] = "ignore"
     locked = [*pip, "install", "--require-hashes", "--no-compile"]
     run([*locked, "--target", str(tools), "--only-binary=:all:", "-r", str(REQUIREMENTS / "build.txt")],
         seconds=300, env=env)  # fmt: skip
-    run([*pip, "wheel", "--require-hashes", "--no-deps", "--no-build-isolation", "--only-binary=:all:",
-         f"--no-binary={COMPILED_HERE}", "--wheel-dir", str(wheels), "-r", str(interpreter.lock)],
-        seconds=900, env=env)  # fmt: skip
+    run([*pip, "download", "--require-hashes", "--no-deps", "--no-build-isolation", "--only-binary=:all:",
+         f"--no-binary={COMPILED_HERE}", "--dest", str(wheels), "-r", str(interpreter.lock)],
+        seconds=600, env=env)  # fmt: skip
+    for archive in wheels.glob("*.tar.gz"):
+        # No cache: pip would give back what it once compiled with other flags.
+        run([*pip, "wheel", "--no-cache-dir", "--no-index", "--no-deps", "--no-build-isolation",
+             "--wheel-dir", str(wheels), str(archive)], seconds=600, env=env)  # fmt: skip
     run([*pip, "install", "--no-index", "--no-deps", "--no-compile", "--target", str(python),
          *map(str, sorted(wheels.glob("*.whl")))], seconds=300, env=env)  # fmt: skip
     keep_licenses(python, made / "licenses")
     prune(python)
-    strip(python)
+    finish_libraries(python)
     run([interpreter.executable, "-ISB", "-W", "error", "-c", PROOF, str(python)], seconds=60)
     byte_compile(interpreter, python, interpreter.installed)
     return made
@@ -262,9 +267,12 @@ def unneeded(python: Path) -> Iterator[Path]:
             yield path
 
 
-def strip(python: Path) -> None:
+def finish_libraries(python: Path) -> None:
     libraries = sorted(map(str, python.rglob("*.so")))
     run(["strip", "--strip-unneeded", *libraries], seconds=120)
+    for line in run(["readelf", "--dynamic", *libraries], seconds=60).splitlines():
+        if "RPATH" in line or "RUNPATH" in line:
+            raise BuildError(f"a library would search a path of this machine: {line.strip()}")
 
 
 if __name__ == "__main__":
