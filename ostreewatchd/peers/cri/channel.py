@@ -91,7 +91,10 @@ class Channel:
         self.deadline = _bounded(deadline)
         _check_socket(socket)
         # quote: a path is not a URI, and '%', '#' or '?' in it would name another file.
-        self._channel = grpc.insecure_channel("unix:" + quote(socket), options=_OPTIONS)
+        # The attempt to connect outlives close() (measured: by 20 s, if the listener says nothing), so it is
+        # bounded too, a little above the deadline so that such a listener is still told as a silent one.
+        attempt = ("grpc.min_reconnect_backoff_ms", int(1000 * min(deadline + 1, 20)))
+        self._channel = grpc.insecure_channel("unix:" + quote(socket), options=(*_OPTIONS, attempt))
 
     def close(self) -> None:
         """Ends the connection and its threads; a second time does nothing."""
@@ -150,7 +153,7 @@ def _translated(error: Any, socket: str, verb: str, limit: float, took: float, a
         hint = "check that the runtime's unit is active"
         if "Permission denied" in details:
             hint = "run as root, or as a user who may write to the socket"
-        return RuntimeUnavailable(f"no connection to the runtime at {socket} ({verb}): {details}", hint + again)
+        return RuntimeUnavailable(f"no connection to a runtime at {socket}: {verb}: {details}", hint + again)
     if code == "DEADLINE_EXCEEDED":
         return RuntimeSilent(
             f"the runtime at {socket} gave no answer to {verb} after {took:.1f} s (limit {limit:g} s)",
@@ -175,9 +178,7 @@ def _check_socket(path: str) -> None:
     if not path.startswith("/") or "\0" in path:
         raise RuntimeUnavailable(f"{_line(ascii(path), 120)} is no absolute path of a socket", hint)
     if len(os.fsencode(path)) > _MAX_PATH:
-        raise RuntimeUnavailable(
-            f"the path {_line(path, 200)} is too long for a socket", f"at most {_MAX_PATH} bytes"
-        )
+        raise RuntimeUnavailable(f"the path {_line(path, 200)} is too long for a socket", f"at most {_MAX_PATH} bytes")
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -76,9 +76,7 @@ class Runtime:
     def version(self) -> Version:
         """Who answers; the cheapest question, so a sign of life too."""
         answer = self._channel.call("Version", pb.VersionRequest(version="v1"), pb.VersionResponse)
-        return Version(
-            runtime=answer.runtime_name, version=answer.runtime_version, api=answer.runtime_api_version
-        )
+        return Version(runtime=answer.runtime_name, version=answer.runtime_version, api=answer.runtime_api_version)
 
     def status(self, verbose: bool = False) -> Status:
         """The runtime's conditions; with `verbose` also its `info`, which may hold secrets."""
@@ -117,8 +115,7 @@ class Runtime:
     def _bounded(self, verb: str, entries: Sequence[Entry]) -> Sequence[Entry]:
         if len(entries) > MAX_ENTRIES:
             raise AnswerTooLarge(
-                f"the answer of {self._channel.socket} to {verb} has {len(entries)} entries, "
-                f"above {MAX_ENTRIES}",
+                f"the answer of {self._channel.socket} to {verb} has {len(entries)} entries, above {MAX_ENTRIES}",
                 "remove exited containers and old sandboxes (kubelet's garbage collection)",
             )
         return entries

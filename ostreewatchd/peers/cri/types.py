@@ -125,8 +125,8 @@ class Stopped(enum.Enum):
     """What the runtime said to a stop; proof is the next look, not this."""
 
     NOW = "now"
-    """It does not run any more. It may have stopped earlier; containerd 1.7 says so, and 1.6 does not, also
-    of a container that it does not know, as the interface asks for."""
+    """It does not run. It may have stopped earlier; containerd 1.7 (not 1.6) also says so of a container that
+    it does not know, and all say so of one that is only `created`: that one can still start."""
 
     GONE = "gone"
     """The runtime has nothing with this id (any more): there was nothing to stop."""

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ostreewatchctl: the person's hand. A file a verb; here is only the choice of the verb."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+from ostreewatchd import __version__
+from ostreewatchd.cli import explain, history, plan, remediate, scan, status
+from ostreewatchd.observe.host import HostGone
+
+COULD_NOT_KNOW = 3
+_VERBS = (status, scan, explain, plan, remediate, history)
+_EPILOG = (
+    "exit status: 0 nothing owed, 1 something is owed, 2 usage, 3 could not know, 4 acted and not cured."
+    " All but history and remediate look at other processes and so need root."
+)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Entry point; the exit status is in the epilog."""
+    parser = argparse.ArgumentParser(prog="ostreewatchctl", description=__doc__, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for module in _VERBS:
+        name = module.__name__.rpartition(".")[2]
+        text = (module.__doc__ or "").strip()
+        one = verbs.add_parser(name, help=text.splitlines()[0], description=text)
+        module.arguments(one)
+        one.set_defaults(run=module.run)
+    options = parser.parse_args(argv)
+    try:
+        return int(options.run(options))
+    except HostGone as error:
+        print(f"ostreewatchctl: {error}", file=sys.stderr)
+        return COULD_NOT_KNOW
+    except BrokenPipeError:
+        # Who read the output has enough of it.
+        sys.stderr.close()
+        return COULD_NOT_KNOW
+    except KeyboardInterrupt:
+        return COULD_NOT_KNOW

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say why for one subject: both identities, the mounts, the rule, the step, and why nothing smaller or larger."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+
+from ostreewatchd.cli.world import see
+from ostreewatchd.judge import RULES
+from ostreewatchd.model import Finding, Plan, Subject
+from ostreewatchd.plan import plan
+from ostreewatchd.report import words
+from ostreewatchd.report.printable import printable
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("subject", help="namespace/pod/container, a part of it, or the start of a container's id")
+
+
+def run(options: argparse.Namespace) -> int:
+    config, snapshot, findings = see(deep=True)
+    mine = [finding for finding in findings if matches(finding.subject, options.subject)]
+    if not mine:
+        known = sorted({f"{one.pod.namespace}/{one.pod.name}/{one.name}" for one in snapshot.containers})
+        if any(options.subject in one for one in known):
+            print(
+                f"{options.subject}: all that it has of the host's tree is what the host has now: nothing to explain"
+            )
+            return 0
+        print(
+            f"ostreewatchctl: no container with a piece of the host's tree matches {options.subject!r}",
+            file=sys.stderr,
+        )
+        for one in known:
+            print(f"  {printable(one)}", file=sys.stderr)
+        return 2
+    for line in explain(mine, plan(snapshot, findings, config)):
+        print(printable(line))
+    return 1 if any(finding.owed for finding in mine) else 0
+
+
+def matches(subject: Subject, text: str) -> bool:
+    return text in str(subject) or (len(text) >= 6 and subject.container_id.startswith(text))
+
+
+def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
+    """The text, line by line. Pure: other evidence, another text."""
+    rules = {rule.name: rule for rule in RULES}
+    for finding in findings:
+        rule = rules[finding.rule]
+        yield f"{finding.subject}  (container {finding.subject.container_id[:12]}, pod UID {finding.subject.pod_uid})"
+        yield f"  {finding.path}, in the container {finding.inside}"
+        yield f"    the container has  {words.identity(finding.actual)}"
+        yield f"    the host has now   {words.identity(finding.expected)}"
+        for line in finding.evidence:
+            yield f"    mount of the {line}"
+        yield f"  verdict  {finding.verdict}, {'owed' if finding.owed else 'nothing due'}: {finding.reason}"
+        yield f"  rule     {finding.rule}: {rule.proves}"
+        yield f"  source   {rule.source}"
+        yield f"  remedy   {finding.remedy}"
+        if finding.owed:
+            yield from _step(finding, made)
+
+
+def _step(finding: Finding, made: Plan) -> Iterator[str]:
+    for step in made.steps:
+        if step.subject == finding.subject:
+            yield f"  step     {step.kind.replace('-', ' ')} (grace {step.grace} s): {step.because}"
+            yield "           preStop hooks do not run: they are kubelet's, and kubelet is not asked"
+            yield f"  smaller  {step.smaller}"
+            yield f"  larger   {step.larger}"
+    for refusal in made.refusals:
+        if refusal.subject is None or refusal.subject == finding.subject:
+            yield f"  refused  {refusal.name}: {refusal.because}"
+            yield f"           ends {refusal.ends}"

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List what was done, when, why, and with what proof."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+
+from ostreewatchd import ledger
+from ostreewatchd.report import words
+from ostreewatchd.report.printable import printable
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON list")
+
+
+def run(options: argparse.Namespace) -> int:
+    history = ledger.read()
+    if history.problem:
+        print(f"ostreewatchctl: {printable(history.problem)}", file=sys.stderr)
+        return 3
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(history.acts), indent=2).decode())
+        return 0
+    if history.set_aside:
+        print(f"an earlier ledger was corrupt and was set aside: {printable(history.set_aside)}")
+    for act in history.acts:
+        print(words.act(act))
+        print(f"    because {printable(act.because)}")
+    if not history.acts:
+        print("nothing was ever done")
+    return 0

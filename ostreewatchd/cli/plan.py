@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show what a remediation would do now, and what it would refuse; do nothing."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from ostreewatchd.cli.world import exit_status, see
+from ostreewatchd.plan import plan
+from ostreewatchd.report import words
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    config, snapshot, findings = see(deep=True)
+    made = plan(snapshot, findings, config)
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(made), indent=2).decode())
+        return exit_status(snapshot, findings)
+    for number, step in enumerate(made.steps, start=1):
+        print(f"{number}. {words.step(step)}")
+    for refusal in made.refusals:
+        print(f"-  {words.refusal(refusal)}")
+    if not made.steps and not made.refusals:
+        print("nothing is owed")
+    return exit_status(snapshot, findings)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask the remediation to look and act now, wait for it, and show how it ended."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from ostreewatchd import ledger, wanted
+from ostreewatchd.report import words
+from ostreewatchd.report.printable import printable
+
+_POLL = 0.2
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wait", type=float, default=300.0, metavar="SECONDS", help="how long to wait (300)")
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        before = ledger.last_run()
+        wanted.ask()
+    except (OSError, ledger.LedgerError) as error:
+        print(f"ostreewatchctl: {error}: is ostreewatchd.service running, and are you root?", file=sys.stderr)
+        return 3
+    end = time.monotonic() + min(options.wait, 3600.0)
+    while time.monotonic() < end:
+        try:
+            last = ledger.last_run()
+        except ledger.LedgerError:
+            last = None  # Being written; the next look is soon.
+        if last is not None and last.ended_at and (before is None or last.id > before.id):
+            print(printable(last.summary))
+            for refusal in last.refusals:
+                print(f"  {words.refusal(refusal)}")
+            return last.status if last.status is not None else 3
+        time.sleep(_POLL)
+    print(
+        "ostreewatchctl: no remediation ended in time: see"
+        " `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
+        file=sys.stderr,
+    )
+    return 3

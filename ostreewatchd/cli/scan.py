@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look now and list what is stale, without asking any process."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Optional
+
+import msgspec
+
+from ostreewatchd.cli.world import exit_status, see
+from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.report import words
+from ostreewatchd.report.printable import printable
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    _, snapshot, findings = see()
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(as_object(snapshot, findings)), indent=2).decode())
+        return exit_status(snapshot, findings)
+    print(printable(words.summary(snapshot, findings)))
+    for finding in findings:
+        print(f"  {words.finding(finding)}")
+    for problem in snapshot.problems:
+        print(f"  not read: {printable(problem.where)}: {printable(problem.what)}")
+    return exit_status(snapshot, findings)
+
+
+def as_object(snapshot: Snapshot, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    """What `--json` prints: node, live, findings."""
+    names = snapshot.live.deployments
+    return {
+        "node": snapshot.node.name,
+        "live": {
+            "deployment": names.etc or names.booted,
+            "usr": names.usr,
+            "usr_class": snapshot.live.usr_class,
+            "booted": names.booted,
+            "pending": names.pending,
+            "since": since(snapshot),
+        },
+        "containers": snapshot.container_count,
+        "findings": [msgspec.to_builtins(finding) for finding in findings],
+        "problems": [msgspec.to_builtins(problem) for problem in snapshot.problems],
+    }
+
+
+def since(snapshot: Snapshot) -> Optional[float]:
+    """When the ledger first saw the live state, in seconds since the epoch; None if it has not."""
+    switch = snapshot.history.switch
+    return switch.seen_at if switch is not None and switch.fingerprint == snapshot.live.fingerprint else None

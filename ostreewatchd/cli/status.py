@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show what is live, what is owed, what is refused and why, and what was done last."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from ostreewatchd import ledger
+from ostreewatchd.cli.scan import as_object, since
+from ostreewatchd.cli.world import exit_status, see
+from ostreewatchd.report import words
+from ostreewatchd.report.printable import printable
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    config, snapshot, findings = see()
+    problem = snapshot.history.problem
+    last = None
+    try:
+        last = ledger.last_run()
+    except ledger.LedgerError as error:
+        problem = str(error)
+    refusals = last.refusals if last else ()
+    if options.json:
+        everything = {
+            **as_object(snapshot, findings),
+            "mode": config.mode,
+            "flags": [msgspec.to_builtins(flag) for flag in snapshot.flags],
+            "refusals": [msgspec.to_builtins(refusal) for refusal in refusals],
+            "acts": [msgspec.to_builtins(act) for act in snapshot.history.acts],
+            "ledger_problem": problem,
+            "ledger_set_aside": snapshot.history.set_aside,
+        }
+        print(msgspec.json.format(msgspec.json.encode(everything), indent=2).decode())
+        return exit_status(snapshot, findings)
+    names, seen = snapshot.live.deployments, since(snapshot)
+    print(f"node      {snapshot.node.name} ({snapshot.node.platform}), mode {config.mode}")
+    print(f"booted    {printable(names.booted) or '-'}")
+    print(f"live /etc {printable(names.etc) or '-'}" + (f", since {words.when(seen)}" if seen else ""))
+    print(f"live /usr {printable(names.usr) or '-'} ({snapshot.live.usr_class})")
+    if names.pending:
+        print(f"pending   {printable(names.pending)} (takes effect with the next reboot)")
+    for flag in snapshot.flags:
+        print(f"flag      {flag.path}: {flag.means} ({flag.age:.0f} s old)")
+    owed, noted, unknown = words.counts(findings)
+    print(f"stale     {owed} owed, {noted} noted, {unknown} unknown, of {snapshot.container_count} containers")
+    for finding in findings:
+        print(f"  {words.finding(finding)}")
+    if last is not None:
+        state = f"status {last.status}: {last.summary}" if last.ended_at else "not finished"
+        print(f"last run  {words.when(last.started_at)}: {printable(state)}")
+    for refusal in refusals:
+        print(f"  {words.refusal(refusal)}")
+    for act in snapshot.history.acts[-5:]:
+        print(f"act       {words.act(act)}")
+    if problem:
+        print(f"ledger    {printable(problem)}")
+    if snapshot.history.set_aside:
+        print(f"ledger    a corrupt one was set aside: {printable(snapshot.history.set_aside)}")
+    return exit_status(snapshot, findings)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A look for a verb: settings, ledger, snapshot, findings."""
+
+from __future__ import annotations
+
+import sys
+
+from ostreewatchd import ledger, settings
+from ostreewatchd.judge import judge
+from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.observe.containers import ContainerLooker
+from ostreewatchd.observe.look import look
+from ostreewatchd.parse.settings import Settings
+
+
+def see(*, deep: bool = False) -> tuple[Settings, Snapshot, tuple[Finding, ...]]:
+    """What is now. `deep` asks runtime, kubelet and systemd too. Raises HostGone."""
+    config, complaints = settings.load()
+    for complaint in complaints:
+        print(f"ostreewatchctl: {complaint}", file=sys.stderr)
+    asker = None
+    if deep:
+        from ostreewatchd.observe.deep import DeepLook
+
+        asker = DeepLook()
+    snapshot = look(config, ContainerLooker(remember=False), ledger.read(), deep=asker)
+    return config, snapshot, judge(snapshot)
+
+
+def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...]) -> int:
+    """0 nothing owed, 1 owed, 3 where processes could not be read and nothing owed was seen."""
+    if any(finding.owed for finding in findings):
+        return 1
+    return 3 if any(problem.where.startswith("process ") for problem in snapshot.problems) else 0

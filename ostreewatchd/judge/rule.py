@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rule is: a name, what it proves, where that is published, its cure, and a pure function."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Iterator
+from typing import Callable, Optional
+
+from ostreewatchd.model import Bind, Container, Finding, Reference, Seen, Sight, Snapshot, Subject
+
+
+class Cure(enum.Enum):
+    """The smallest thing that cures. The value is how a person reads it."""
+
+    RESTART_CONTAINER = "stop the container; kubelet starts it again in place"
+
+
+Judge = Callable[[Snapshot], Iterator[Finding]]
+
+
+class Rule:
+    """A rule. Used as a decorator on its function; proof and source are its module's docstring."""
+
+    def __init__(self, name: str, *, cure: Cure) -> None:
+        self.name = name
+        self.cure = cure
+        self._judge: Optional[Judge] = None
+        self.proves = ""
+        self.source = ""
+
+    def __call__(self, function: Judge) -> Judge:
+        self._judge = function
+        text = inspect.getdoc(inspect.getmodule(function)) or ""
+        proves, _, source = text.partition("Source:")
+        self.proves, self.source = " ".join(proves.split()), " ".join(source.split())
+        return function
+
+    def judge(self, snapshot: Snapshot) -> Iterator[Finding]:
+        if self._judge is None:
+            raise TypeError(f"rule {self.name} has no function")
+        return self._judge(snapshot)
+
+    def stale(self, container: Container, bind: Bind, *, expected: Reference, owed: bool, because: str) -> Finding:
+        """The bind is not what the container would get now."""
+        remedy = self.cure.value if owed else f"on request: {self.cure.value}"
+        return self._finding(container, bind, "stale", owed, because, remedy, expected.sight)
+
+    def unknown(
+        self, container: Container, bind: Bind, *, because: str, expected: Optional[Reference] = None
+    ) -> Finding:
+        """It cannot be told; so nothing is restarted for it."""
+        return self._finding(
+            container,
+            bind,
+            "unknown",
+            False,
+            because,
+            "none: look at the reason",
+            expected.sight if expected else None,
+        )
+
+    def _finding(
+        self,
+        container: Container,
+        bind: Bind,
+        verdict: str,
+        owed: bool,
+        because: str,
+        remedy: str,
+        expected: Optional[Sight],
+    ) -> Finding:
+        evidence = [f"container: {bind.sight.mount}"] if bind.sight.mount else []
+        if expected is not None and expected.mount:
+            evidence.append(f"host: {expected.mount}")
+        return Finding(
+            rule=self.name,
+            verdict=verdict,
+            owed=owed,
+            subject=subject_of(container),
+            path=bind.host_path,
+            inside=bind.path,
+            expected=seen(expected),
+            actual=seen(bind.sight),
+            reason=because,
+            remedy=remedy,
+            evidence=tuple(evidence),
+        )
+
+
+def subject_of(container: Container) -> Subject:
+    return Subject(
+        namespace=container.pod.namespace,
+        pod=container.pod.name,
+        pod_uid=container.pod.uid,
+        container=container.name,
+        container_id=container.id,
+    )
+
+
+def seen(sight: Optional[Sight]) -> Optional[Seen]:
+    if sight is None or sight.identity is None:
+        return None
+    return Seen(dev=sight.identity.dev, ino=sight.identity.ino, deployment=sight.deployment)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A runtime bundle's config.json: the host paths that a container was given, and whose it is.
+
+Source: OCI runtime specification 1.0 (config.md, mounts); the annotations of containerd's and CRI-O's CRI."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+MAX_BYTES = 4 << 20
+"""A container's configuration is some ten KiB; a seccomp profile makes it a hundred."""
+
+
+class BundleError(ValueError):
+    """The file is not a container's configuration (or is being written)."""
+
+
+class _Mount(msgspec.Struct):
+    destination: str = ""
+    type: str = ""
+    source: str = ""
+    options: list[str] = []
+
+
+class _Spec(msgspec.Struct):
+    mounts: list[_Mount] = []
+    annotations: dict[str, str] = {}
+
+
+class BundleMount(NamedTuple):
+    source: str
+    destination: str
+
+
+class Bundle(NamedTuple):
+    """Empty strings where the runtime put no such annotation."""
+
+    mounts: tuple[BundleMount, ...]
+    is_sandbox: bool
+    sandbox_id: str
+    namespace: str
+    pod: str
+    pod_uid: str
+    container: str
+
+
+_DECODER = msgspec.json.Decoder(_Spec)
+
+
+def parse(data: bytes) -> Bundle:
+    """The bind mounts and the owner. Raises BundleError."""
+    if len(data) > MAX_BYTES:
+        raise BundleError(f"larger than {MAX_BYTES} bytes")
+    try:
+        spec = _DECODER.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise BundleError(str(error)) from error
+    notes = spec.annotations
+
+    def note(*keys: str) -> str:
+        return next((notes[key] for key in keys if notes.get(key)), "")
+
+    return Bundle(
+        mounts=tuple(
+            BundleMount(mount.source, mount.destination.rstrip("/") or "/")
+            for mount in spec.mounts
+            if mount.source.startswith("/") and (mount.type == "bind" or _binds(mount.options))
+        ),
+        is_sandbox=note("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType") == "sandbox",
+        sandbox_id=note("io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"),
+        namespace=note("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"),
+        pod=note("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"),
+        pod_uid=note("io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"),
+        container=note("io.kubernetes.cri.container-name", "io.kubernetes.container.name"),
+    )
+
+
+def _binds(options: list[str]) -> bool:
+    return "rbind" in options or "bind" in options

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration file's text: sections, keys and values, each complaint with its file and line.
+
+The format is systemd's (systemd.syntax(7)) without line continuation: `[Section]`, `Key=value`, `#` or `;`
+starts a comment line."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+MAX_BYTES = 64 << 10
+
+
+class Complaint(NamedTuple):
+    """What is wrong in a configuration file, in words for the one who wrote it."""
+
+    file: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings with their defaults. A key in the file is a field here."""
+
+    mode: str = "heal"
+    settle: float = 0.3
+    """Seconds without a mount after which the host counts as quiet."""
+    settle_cap: float = 600.0
+    """Seconds after which waiting for quiet becomes a report."""
+    resync: float = 300.0
+    """Seconds between looks that nothing asked for."""
+    proof: float = 90.0
+    """Seconds that kubelet has to start a stopped container again."""
+    cni_directories: tuple[str, ...] = ()
+    """CNI configuration directories besides the platform's own."""
+
+
+class _Key(NamedTuple):
+    field: str
+    kind: str
+    low: float = 0
+    high: float = 0
+
+
+_MODES = ("heal", "observe")
+_KEYS = {
+    ("Watch", "SettleSec"): _Key("settle", "seconds", 0.05, 60),
+    ("Watch", "SettleCapSec"): _Key("settle_cap", "seconds", 5, 86400),
+    ("Watch", "ResyncSec"): _Key("resync", "seconds", 10, 86400),
+    ("Watch", "CNIDirectories"): _Key("cni_directories", "paths"),
+    ("Remediation", "Mode"): _Key("mode", "mode"),
+    ("Remediation", "ProofSec"): _Key("proof", "seconds", 1, 600),
+}
+
+
+def parse(file: str, data: bytes) -> tuple[dict[str, object], list[Complaint]]:
+    """The valid settings of one file by field, and a complaint for all else. Never raises: a daemon with half
+    a configuration is better than none."""
+    values: dict[str, object] = {}
+    complaints: list[Complaint] = []
+    if len(data) > MAX_BYTES:
+        return values, [Complaint(file, 1, f"larger than {MAX_BYTES} bytes: not read")]
+    section = ""
+    for number, raw in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+            if section not in {known for known, _ in _KEYS}:
+                complaints.append(Complaint(file, number, f"unknown section [{section}]"))
+            continue
+        name, equals, text = line.partition("=")
+        name, text = name.strip(), text.strip()
+        key = _KEYS.get((section, name))
+        if not equals:
+            complaints.append(Complaint(file, number, f"neither a section nor Key=value: {line[:80]!r}"))
+        elif key is None:
+            complaints.append(Complaint(file, number, _unknown(section, name)))
+        else:
+            try:
+                values[key.field] = _value(key, text)
+            except ValueError as error:
+                complaints.append(Complaint(file, number, f"{name}={text[:80]!r}: {error}"))
+    return values, complaints
+
+
+def _unknown(section: str, name: str) -> str:
+    known = sorted(key for known_section, key in _KEYS if known_section == section)
+    elsewhere = [known_section for known_section, key in _KEYS if key == name]
+    if elsewhere:
+        return f"unknown key {name} in section [{section}]: it belongs into [{elsewhere[0]}]"
+    return f"unknown key {name[:80]!r} in section [{section}]; known: {', '.join(known) or 'none'}"
+
+
+def _value(key: _Key, text: str) -> object:
+    if key.kind == "mode":
+        if text not in _MODES:
+            raise ValueError(f"must be {' or '.join(_MODES)}")
+        return text
+    if key.kind == "paths":
+        paths = tuple(text.split())
+        for path in paths:
+            if not path.startswith("/") or path.rstrip("/") == "" or "/../" in path + "/":
+                raise ValueError(f"{path!r} is no absolute path below /")
+        return tuple(path.rstrip("/") for path in paths)
+    scale = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+    unit = next((unit for unit in ("ms", "min", "s", "h") if text.endswith(unit)), "")
+    number = text[: len(text) - len(unit)].strip()
+    try:
+        seconds = float(number) * scale.get(unit, 1.0)
+    except ValueError:
+        raise ValueError("must be a number of seconds, or end in ms, s, min or h") from None
+    if not key.low <= seconds <= key.high:
+        raise ValueError(f"must be between {key.low:g} and {key.high:g} seconds")
+    return seconds

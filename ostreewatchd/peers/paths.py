@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resolves a path inside a given root and says what it is, without ever following a link out of that root.
+
+The system calls are openat2(2) with RESOLVE_IN_ROOT and statx(2); Python has neither, so both go through
+ctypes. Nothing is opened but with O_PATH, and directories for listing: no lock, no access time, no content."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Optional
+
+from ostreewatchd.model import Identity
+
+_SYS_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_IN_ROOT = 0x10
+_AT_EMPTY_PATH = 0x1000
+_AT_STATX_DONT_SYNC = 0x4000
+_STATX_BASIC = 0x7FF
+_STATX_BTIME = 0x800
+_STATX_MNT_ID = 0x1000
+_STATX_MNT_ID_UNIQUE = 0x4000
+_STATX_SIZE = 256
+_LIST_LIMIT = 4096
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
+
+
+class What(NamedTuple):
+    """What a path is. `mount_id` (as in mountinfo; Linux 5.8), `serial` (unique, growing; Linux 6.8) and
+    `born_at` are None where kernel or filesystem has none."""
+
+    identity: Identity
+    mount_id: Optional[int]
+    serial: Optional[int]
+    born_at: Optional[float]
+    links: int
+    is_directory: bool
+
+
+class Root:
+    """A root directory to resolve in, held by a descriptor; closed by `with`."""
+
+    def __init__(self, path: str) -> None:
+        """Raises OSError: ENOENT if the process is gone, EACCES without CAP_SYS_PTRACE."""
+        self._fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Root:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def what(self, path: str, *, links: bool = True) -> What:
+        """What the absolute `path` is in this root. `links=False` refuses symbolic links (ELOOP): a mount
+        point as mountinfo spells it has none. Raises OSError."""
+        with self._opened(path, os.O_PATH, links) as fd:
+            return _statx(fd)
+
+    def names(self, path: str) -> list[str]:
+        """What the directory lists, sorted, at the most some thousand names. Raises OSError."""
+        with self._opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK, True) as fd:
+            found = []
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    found.append(entry.name)
+                    if len(found) >= _LIST_LIMIT:
+                        break
+        return sorted(found)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The first `limit` + 1 bytes of a regular file: one more than the limit shows that it is longer.
+        Raises OSError."""
+        with self._opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, True) as fd:
+            return os.read(fd, limit + 1)
+
+    def readlink(self, path: str) -> str:
+        """The text of a symbolic link. Raises OSError."""
+        with self._opened(path, os.O_PATH | os.O_NOFOLLOW, True) as fd:
+            return os.readlink("", dir_fd=fd)
+
+    def modified_at(self, path: str) -> float:
+        """When the file was changed last. Raises OSError."""
+        with self._opened(path, os.O_PATH | os.O_NOFOLLOW, True) as fd:
+            return os.fstat(fd).st_mtime
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there. Raises OSError for anything but yes and no."""
+        try:
+            self.what(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    @contextmanager
+    def _opened(self, path: str, flags: int, links: bool) -> Iterator[int]:
+        fd = _openat2(self._fd, path, flags, links)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def _openat2(root: int, path: str, flags: int, links: bool) -> int:
+    resolve = _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS | (0 if links else _RESOLVE_NO_SYMLINKS)
+    how = struct.pack("QQQ", flags | os.O_CLOEXEC, 0, resolve)
+    for _ in range(8):
+        fd = int(_libc.syscall(_SYS_OPENAT2, root, os.fsencode(path), how, len(how)))
+        if fd >= 0:
+            return fd
+        code = ctypes.get_errno()
+        # EAGAIN: a rename raced with the resolution of "..": the manual page says to try again.
+        if code not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(code, os.strerror(code), path)
+
+
+def _statx(fd: int) -> What:
+    raw = _statx_raw(fd, _STATX_BASIC | _STATX_BTIME | _STATX_MNT_ID_UNIQUE)
+    got, _, _, links, _, _, mode = struct.unpack_from("=IIQIIIH", raw, 0)
+    (ino,) = struct.unpack_from("=Q", raw, 32)
+    seconds, nanoseconds = struct.unpack_from("=qI", raw, 80)
+    major, minor = struct.unpack_from("=II", raw, 136)
+    return What(
+        identity=Identity(dev=os.makedev(major, minor), ino=ino),
+        mount_id=_mount_id(_statx_raw(fd, _STATX_MNT_ID), _STATX_MNT_ID),
+        serial=_mount_id(raw, _STATX_MNT_ID_UNIQUE),
+        born_at=(seconds + nanoseconds / 1e9 or None) if got & _STATX_BTIME else None,
+        links=links,
+        is_directory=(mode & 0o170000) == 0o040000,
+    )
+
+
+def _mount_id(raw: bytes, which: int) -> Optional[int]:
+    got, mount_id = struct.unpack_from("=I", raw, 0)[0], struct.unpack_from("=Q", raw, 144)[0]
+    return int(mount_id) if got & which else None
+
+
+def _statx_raw(fd: int, mask: int) -> bytes:
+    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+    if _libc.statx(fd, b"", _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC, mask, buffer) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return buffer.raw

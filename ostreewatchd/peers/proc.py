@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes: what /proc says of them. A process may vanish between any two lines: then the answer is None."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Optional
+
+from ostreewatchd.parse import stat as stat_file
+from ostreewatchd.parse.stat import ProcessStat
+from ostreewatchd.peers.paths import Root
+
+TICKS = os.sysconf("SC_CLK_TCK")
+MAX_FILE = 64 << 20
+"""A mountinfo of a hundred thousand lines is some ten MiB."""
+
+
+class Unreadable(Exception):
+    """A process is there and may not be looked at; `what` says which file and why."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+def pids() -> list[int]:
+    """All processes that this one may see."""
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def mount_namespace(pid: int) -> Optional[int]:
+    """The inode of the process's mount namespace. Raises Unreadable without CAP_SYS_PTRACE."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"/proc/{pid}/ns/mnt: {error.strerror}") from error
+
+
+def read(pid: int, name: str) -> Optional[bytes]:
+    """A whole file of the process. Raises Unreadable, also for a file of absurd size."""
+    try:
+        fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"/proc/{pid}/{name}: {error.strerror}") from error
+    try:
+        first = os.read(fd, 1 << 16)
+        if not first:
+            return b""
+        chunks, total = [first], len(first)
+        while total <= MAX_FILE:
+            chunk = os.read(fd, 1 << 20)
+            if not chunk:
+                return b"".join(chunks) if len(chunks) > 1 else first
+            chunks.append(chunk)
+            total += len(chunk)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"/proc/{pid}/{name}: {error.strerror}") from error
+    finally:
+        os.close(fd)
+    raise Unreadable(f"/proc/{pid}/{name}: larger than {MAX_FILE} bytes")
+
+
+def stat(pid: int) -> Optional[ProcessStat]:
+    data = read(pid, "stat")
+    return stat_file.parse(data) if data else None
+
+
+def root(pid: int) -> Optional[Root]:
+    """The root directory of the process, to resolve paths in. Raises Unreadable."""
+    try:
+        return Root(f"/proc/{pid}/root")
+    except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"/proc/{pid}/root: {error.strerror}") from error
+
+
+def command_line(pid: int) -> tuple[str, ...]:
+    data = read(pid, "cmdline")
+    return tuple(part.decode("utf-8", "replace") for part in (data or b"").rstrip(b"\0").split(b"\0") if part)
+
+
+def named(*commands: str) -> Iterator[int]:
+    """Processes whose command name is one of these."""
+    wanted = {command.encode() for command in commands}
+    for pid in pids():
+        try:
+            if (read(pid, "comm") or b"").rstrip(b"\n") in wanted:
+                yield pid
+        except Unreadable:
+            continue
+
+
+def boottime() -> float:
+    """Seconds since boot, suspended time included: the clock of start_ticks."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def boot_epoch() -> float:
+    """When the machine booted by the wall clock as it is set now; it moves when that clock is set."""
+    return time.time() - boottime()

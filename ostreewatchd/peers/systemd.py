@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""systemd's manager, over PID 1's private socket: it answers root also while the system bus does not.
+
+pystemd holds the interpreter's lock during a call, so only the remediation and a person's command load this;
+SYSTEMD_BUS_TIMEOUT bounds each call."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any, Optional, TypeVar
+
+from ostreewatchd.peers.errors import PeerError
+
+_TIMEOUT = "3"
+_ADDRESS = b"unix:path=/run/systemd/private"
+_SERVICE = b"org.freedesktop.systemd1"
+_PATH = b"/org/freedesktop/systemd1"
+_MANAGER = b"org.freedesktop.systemd1.Manager"
+_Self = TypeVar("_Self", bound="Systemd")
+
+
+class SystemdError(PeerError):
+    """systemd could not be asked, did not answer in time, or refused."""
+
+
+class Systemd:
+    """The reading half. Used in a `with`; each method raises SystemdError."""
+
+    def __init__(self) -> None:
+        os.environ["SYSTEMD_BUS_TIMEOUT"] = _TIMEOUT
+        # Here and not above: sd-bus reads the time limit when it opens.
+        from pystemd import dbusexc, dbuslib
+
+        self._error: type[Exception] = dbusexc.DBusBaseError
+        self._arguments: Any = dbuslib.apply_signature
+        self._bus: Any = dbuslib.DBusAddress(_ADDRESS, peer_to_peer=True)
+        try:
+            self._bus.open()
+        except self._error as error:
+            raise SystemdError(
+                f"systemd at {_ADDRESS.decode()}: {_text(error)}", "this needs root on the host"
+            ) from error
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self._bus.close()
+
+    def state(self) -> str:
+        """Manager.SystemState: initializing, starting, running, degraded, maintenance, stopping."""
+        return self._string(_PATH, _MANAGER, b"SystemState")
+
+    def _string(self, path: bytes, interface: bytes, name: bytes) -> str:
+        try:
+            value = self._bus.get_property(_SERVICE, path, interface, name, b"s")
+        except self._error as error:
+            raise SystemdError(
+                f"systemd, asked for {name.decode()}: {_text(error)}", "see `systemctl status`"
+            ) from error
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+class SystemdActs(Systemd):
+    """The acting half."""
+
+    def restart_if_running(self, unit: str) -> None:
+        """Queue a restart of `unit` if it is active (TryRestartUnit) and do not wait for the job."""
+        try:
+            self._bus.call_method(
+                _SERVICE, _PATH, _MANAGER, b"TryRestartUnit", self._arguments(b"ss", [unit.encode(), b"replace"])
+            )
+        except self._error as error:
+            raise SystemdError(
+                f"systemd, asked to restart {unit}: {_text(error)}", f"see `systemctl status {unit}`"
+            ) from error
+
+
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

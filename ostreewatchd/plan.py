@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From Snapshot and findings to ordered steps and refusals. Pure: the ledger's history is in the Snapshot.
+
+A refusal that holds for the node stops everything; one that holds for a subject stops only that."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from typing import Optional, Union
+
+from ostreewatchd import settle
+from ostreewatchd.model import (
+    Bind,
+    Container,
+    Finding,
+    History,
+    Plan,
+    Reference,
+    Refusal,
+    RuntimePod,
+    Snapshot,
+    Step,
+)
+from ostreewatchd.parse.settings import Settings
+
+_MAX_GRACE = 120
+_GRACE_ANNOTATION = "io.kubernetes.pod.terminationGracePeriod"
+_SOURCE_ANNOTATION = "kubernetes.io/config.source"
+
+_SMALLER = "none: a bind keeps its directory for as long as the container runs (mount_namespaces(7))"
+_LARGER = "stop the sandbox, only if the new container still shows the old directory: it would rerun init containers"
+
+
+def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) -> Plan:
+    """What to do now about what is owed. Empty: nothing is owed."""
+    owed = [finding for finding in findings if finding.owed and finding.verdict == "stale"]
+    if not owed:
+        return Plan()
+    node = tuple(_node_refusals(snapshot, settings))
+    if node:
+        return Plan(refusals=node)
+    steps: list[Step] = []
+    refusals: list[Refusal] = []
+    for key in dict.fromkeys(finding.subject.key for finding in owed):
+        mine = [finding for finding in owed if finding.subject.key == key]
+        outcome = _subject(snapshot, mine)
+        if isinstance(outcome, Step):
+            steps.append(outcome)
+        else:
+            refusals.append(outcome)
+    steps.sort(key=lambda step: (_rank(snapshot.writers, step.subject.container), str(step.subject)))
+    if settings.mode == "observe":
+        for step in steps:
+            refusals.append(
+                Refusal(
+                    name="mode-observe",
+                    because=f"Mode=observe: would {step.kind.replace('-', ' ')}",
+                    ends="Mode=heal in the configuration",
+                    subject=step.subject,
+                )
+            )
+        steps = []
+    return Plan(steps=tuple(steps), refusals=tuple(refusals))
+
+
+def _rank(writers: Sequence[str], container: str) -> int:
+    return writers.index(container) if container in writers else len(writers)
+
+
+def _node_refusals(snapshot: Snapshot, settings: Settings) -> Iterable[Refusal]:
+    system = snapshot.system
+    if system is None or system.problem:
+        why = system.problem if system else "it was not asked"
+        yield Refusal(name="systemd-not-answering", because=why, ends="when systemd answers")
+    elif system.state == "stopping":
+        yield Refusal(name="shutting-down", because="systemd is stopping the system", ends="with the shutdown")
+    busy = settle.in_progress(snapshot.flags, complete=settle.complete(snapshot), cap=settings.settle_cap)
+    if busy is not None:
+        yield Refusal(name="switch-in-progress", because=busy, ends="when the file is removed")
+    if snapshot.history.problem:
+        yield Refusal(
+            name="ledger-unreadable", because=snapshot.history.problem, ends="when the ledger can be read and written"
+        )
+    broken = _breaker(snapshot)
+    if broken:
+        yield Refusal(name="breaker", because=broken, ends="with the next switch, or by a person", alarm=True)
+    runtime, kubelet = snapshot.runtime, snapshot.kubelet
+    if runtime is None or runtime.problem:
+        why = runtime.problem if runtime else "it was not asked"
+        yield Refusal(name="runtime-not-answering", because=why, ends="when the runtime answers")
+    if kubelet is None or kubelet.problem:
+        why = kubelet.problem if kubelet else "it was not asked"
+        name = kubelet.refusal if kubelet else "kubelet-unknown"
+        yield Refusal(name=name, because=why, ends="when kubelet would start a stopped container again")
+
+
+def _breaker(snapshot: Snapshot) -> str:
+    """One failed proof stops further restarts of that switch: what did not help one may not help another."""
+    switch = snapshot.history.switch
+    if switch is None or switch.fingerprint != snapshot.live.fingerprint:
+        return ""
+    for act in snapshot.history.acts:
+        if act.switch_id == switch.id and act.outcome == "not-cured":
+            return f"switch {switch.id}: restarting {act.subject} did not cure it ({act.proof})"
+    return ""
+
+
+def _subject(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Refusal]:
+    """The Step that cures these findings of one subject, or the Refusal."""
+    subject = findings[0].subject
+
+    def refuse(name: str, because: str, ends: str, *, alarm: bool = False) -> Refusal:
+        return Refusal(name=name, because=because, ends=ends, subject=subject, alarm=alarm)
+
+    container = snapshot.container(subject.container_id)
+    if container is None or not container.pod.uid or not container.name:
+        return refuse(
+            "owner-unknown", "neither bundle nor log link says whose container it is", "when kubelet's names are there"
+        )
+    again = _done_before(snapshot.history, snapshot, container)
+    if again:
+        return refuse("already-restarted", again, "with the next switch, or by a person's restart", alarm=True)
+    for finding in findings:
+        after = _started_after(snapshot, container, finding)
+        if after:
+            return refuse("started-after-switch", after, "by a person's look at why", alarm=True)
+        lost = _lost_configuration(snapshot, container, finding)
+        if lost:
+            return refuse("cni-configuration-missing", lost, "when the files are in the new directory", alarm=True)
+    pod = _runtime_pod(snapshot, container)
+    if pod is None:
+        return refuse("runtime-does-not-know-it", "the runtime lists no such running container", "at the next look")
+    policy, because = restart_policy(snapshot, pod)
+    if policy != "Always":
+        name = "restart-policy-unknown" if not policy else "restart-policy-not-always"
+        return refuse(name, because, "by a person's restart of the pod")
+    grace, why_grace = _grace(snapshot, container, pod)
+    return Step(
+        kind="stop-container",
+        subject=subject,
+        sandbox_id=pod.sandbox_id,
+        attempt=container.attempt,
+        grace=grace,
+        because=f"{findings[0].reason}; kubelet starts it again: {because}; {why_grace}",
+        smaller=_SMALLER,
+        larger=_LARGER,
+    )
+
+
+def _done_before(history: History, snapshot: Snapshot, container: Container) -> str:
+    """Why a second restart would be one too many (DESIGN invariant 6); empty if it would not. An intent for
+    this very container whose outcome is unknown is taken up again: stopping a stopped container is nothing."""
+    switch = history.switch
+    if switch is None or switch.fingerprint != snapshot.live.fingerprint:
+        return ""
+    for act in history.acts:
+        if act.switch_id != switch.id or (act.pod_uid, act.container) != (container.pod.uid, container.name):
+            continue
+        if act.container_id != container.id:
+            return f"switch {switch.id}: it was restarted once already (act {act.id}) and is stale again"
+        if act.outcome:
+            return f"switch {switch.id}: stopping it was tried (act {act.id}): {act.outcome}"
+    return ""
+
+
+def _bind(container: Container, finding: Finding) -> Optional[Bind]:
+    return next((one for one in container.binds if one.path == finding.inside), None)
+
+
+def _started_after(snapshot: Snapshot, container: Container, finding: Finding) -> str:
+    """Why the container is no leftover of the switch: it was started after it. Also where the order cannot be
+    told. The kernel's unique mount ids order the container's bind and the host's mount; a directory replaced
+    without a mount, and kernels before 6.8, are ordered by the directory's birth."""
+    bind = _bind(container, finding)
+    reference = snapshot.reference(finding.path, container.binder.mount_namespace)
+    if bind is None or reference is None:
+        return "its bind is gone"
+    mine, theirs = bind.sight.serial, reference.sight.serial
+    if mine is not None and theirs is not None and mine < theirs:
+        return ""
+    born = reference.sight.born_at
+    if born is not None and container.started_at < born:
+        return ""
+    if mine is not None and theirs is not None:
+        return f"its mount (id {mine}) is younger than the host's (id {theirs}): it was started after the switch"
+    return "whether it was started before the switch cannot be told on this kernel"
+
+
+def _lost_configuration(snapshot: Snapshot, container: Container, finding: Finding) -> str:
+    """CNI configuration that the old directory has and the new one lacks, less what its writer makes anew at
+    each start. Init containers do not run again, so nobody would bring it back."""
+    bind = _bind(container, finding)
+    reference = snapshot.reference(finding.path, container.binder.mount_namespace)
+    if bind is None or reference is None or finding.path not in snapshot.cni_directories:
+        return ""
+    lost = [
+        name
+        for name in sorted(set(bind.sight.names) - set(_names(snapshot, reference)))
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in snapshot.self_written)
+    ]
+    if not lost:
+        return ""
+    return f"the host's {finding.path} lacks {', '.join(lost)}: a restart does not write it, and pods would lose it"
+
+
+def _names(snapshot: Snapshot, reference: Reference) -> tuple[str, ...]:
+    init = snapshot.reference(reference.host_path, snapshot.init_mount_namespace)
+    return init.sight.names if init is not None else reference.sight.names
+
+
+def _runtime_pod(snapshot: Snapshot, container: Container) -> Optional[RuntimePod]:
+    runtime = snapshot.runtime
+    if runtime is None:
+        return None
+    sandbox = next((one.sandbox_id for one in runtime.containers if one.id == container.id and one.running), None)
+    return next((pod for pod in runtime.pods if pod.sandbox_id == sandbox), None)
+
+
+def restart_policy(snapshot: Snapshot, pod: RuntimePod) -> tuple[str, str]:
+    """`(policy, how it is known)`; the policy is empty where it is not known.
+
+    Source: the API's validation allows only Always in templates of DaemonSets, ReplicaSets and StatefulSets,
+    whose controllers put these labels on their pods; a Job's pods may not have Always."""
+    labels = pod.labels
+    if pod.annotations.get(_SOURCE_ANNOTATION) in ("file", "http"):
+        return _static_policy(snapshot, pod)
+    if "batch.kubernetes.io/job-name" in labels or "job-name" in labels:
+        return "OnFailure", "its labels are a Job's"
+    if "controller-revision-hash" in labels and "pod-template-generation" in labels:
+        return "Always", "its labels are a DaemonSet's"
+    if "statefulset.kubernetes.io/pod-name" in labels:
+        return "Always", "its labels are a StatefulSet's"
+    if "pod-template-hash" in labels:
+        return "Always", "its labels are a ReplicaSet's"
+    return "", "no manifest and no controller's label says its restart policy"
+
+
+def _static_policy(snapshot: Snapshot, pod: RuntimePod) -> tuple[str, str]:
+    for static in snapshot.kubelet.static_pods if snapshot.kubelet else ():
+        # kubelet appends the node's name to a static pod's.
+        if static.namespace == pod.namespace and pod.name == f"{static.name}-{snapshot.node.name}":
+            return static.restart_policy, f"restartPolicy {static.restart_policy} in {static.manifest}"
+    return "", "it is a static pod and its manifest was not found"
+
+
+def _grace(snapshot: Snapshot, container: Container, pod: RuntimePod) -> tuple[int, str]:
+    """A stale CNI writer is stopped at once: what it would do on exit it would do to the wrong tree."""
+    for bind in container.binds:
+        reference = snapshot.reference(bind.host_path, container.binder.mount_namespace)
+        stale = reference is None or bind.sight.identity != reference.sight.identity
+        if bind.writable and stale and bind.host_path in snapshot.cni_directories:
+            return 0, "stopped at once, for on exit it would clean up in the wrong tree"
+    text = pod.annotations.get(_GRACE_ANNOTATION, "30")
+    grace = min(_MAX_GRACE, int(text)) if text.isdecimal() else 30
+    return grace, f"stopped with {grace} s of grace"

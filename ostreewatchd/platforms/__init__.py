@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs between platforms, as one frozen table each."""
+
+from __future__ import annotations
+
+from ostreewatchd.platforms.table import FlagFile, Platform
+from ostreewatchd.platforms.tables import GENERIC, PLATFORMS
+
+__all__ = ["GENERIC", "PLATFORMS", "FlagFile", "Platform"]

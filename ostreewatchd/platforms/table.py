@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of a platform's table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class FlagFile(NamedTuple):
+    """A file by which a platform says that a switch is under way."""
+
+    path: str
+    means: str
+    always: bool
+    """Blocks as long as it is there. Otherwise until the cap: it says only that a script is still to run."""
+
+
+class Platform(NamedTuple):
+    """One platform. Paths are the host's."""
+
+    name: str
+    marks: tuple[str, ...]
+    """Files of which each one tells the platform."""
+    cni_directories: tuple[str, ...]
+    writers: tuple[str, ...]
+    """Container names that write tokens into the CNI directories, in the order of their restart."""
+    self_written: tuple[str, ...]
+    """Shell patterns of names in a CNI directory that their writer makes anew at each start."""
+    flags: tuple[FlagFile, ...]
+    runtime_sockets: tuple[str, ...]
+    bundles: tuple[str, ...]
+    """Directories with a folder a container that has its config.json; `{id}` is the container's id."""
+    kubelet_commands: tuple[str, ...]
+    manifests: tuple[str, ...]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The platforms that are known.
+
+Sources: starlingx/update (software_agent.py, ostree_utils.py: flags, order of the binds); starlingx/
+ansible-playbooks (roles/common/bringup-kubemaster: the CNI pods); projectcalico/calico manifests/calico.yaml;
+k8snetworkplumbingwg/multus-cni cmd/thin_entrypoint; containerd and CRI-O defaults."""
+
+from __future__ import annotations
+
+from ostreewatchd.platforms.table import FlagFile, Platform
+
+_CONTAINERD = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json"
+_CRIO = "/run/containers/storage/overlay-containers/{id}/userdata/config.json"
+
+GENERIC = Platform(
+    name="generic",
+    marks=(),
+    cni_directories=("/etc/cni/net.d",),
+    # Calico before Multus: a pod's delegate must be able to work before the plugin that calls it does.
+    writers=("calico-node", "kube-multus", "multus-watcher", "whereabouts", "install-cni"),
+    # thin_entrypoint and multus-daemon make 00-multus.conf(list) and multus.d/ at each start.
+    self_written=("00-multus.conf*", "multus.d"),
+    flags=(
+        FlagFile("/run/mount_pending", "the in-service patch is still mounting", True),
+        FlagFile("/ostree/lock", "libostree holds the sysroot's lock", False),
+        FlagFile("/run/software_run_post_install", "the patch's post-install script is still to run", False),
+    ),
+    runtime_sockets=("/run/containerd/containerd.sock", "/run/crio/crio.sock"),
+    bundles=(_CONTAINERD, _CRIO),
+    kubelet_commands=("kubelet",),
+    manifests=("/etc/kubernetes/manifests",),
+)
+
+STARLINGX = GENERIC._replace(name="starlingx", marks=("/etc/platform/platform.conf",))
+
+K3S = GENERIC._replace(
+    name="k3s",
+    marks=("/var/lib/rancher/k3s/server", "/var/lib/rancher/k3s/agent"),
+    cni_directories=("/etc/cni/net.d", "/var/lib/rancher/k3s/agent/etc/cni/net.d"),
+    runtime_sockets=("/run/k3s/containerd/containerd.sock",),
+    bundles=("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json",),
+    kubelet_commands=("k3s-server", "k3s-agent", "k3s"),
+    manifests=("/var/lib/rancher/k3s/agent/pod-manifests",),
+)
+
+PLATFORMS: tuple[Platform, ...] = (STARLINGX, K3S)
+"""Tried in this order; GENERIC where none matches."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person or a monitoring system gets to see."""

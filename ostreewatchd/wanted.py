@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request: a file whose being there is all that it says. Made by the watcher, waited for by
+ostreewatchd-remediate.path, removed by the remediation."""
+
+from __future__ import annotations
+
+import os
+
+WANTED = "/run/ostreewatchd/wanted"
+
+
+def ask(path: str = WANTED) -> None:
+    """Make the request, or leave the one that is there. Raises OSError."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644))
+
+
+def is_asked(path: str = WANTED) -> bool:
+    """Whether a request waits to be taken up."""
+    return os.path.lexists(path)

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watcher: waits for hints, looks when the host is quiet, reports, and asks for a remediation. It cannot act.
+The program of ostreewatchd.service."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+from ostreewatchd import __version__, ledger, settings, settle, wanted
+from ostreewatchd.judge import judge
+from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.observe.containers import ContainerLooker
+from ostreewatchd.observe.host import Host, HostGone, boot_id, flags, live, platform_of
+from ostreewatchd.observe.look import look
+from ostreewatchd.parse.settings import Settings
+from ostreewatchd.report import words
+from ostreewatchd.report.journal import Journal, Kind
+from ostreewatchd.report.notify import Notifier
+from ostreewatchd.watch.deployments import DeploymentWatch
+from ostreewatchd.watch.mounts import MountWatch
+
+_AFTER_SWITCH = (5.0, 30.0)
+"""Seconds after a switch at which it is looked at again: a container being created shows up late."""
+_SWITCH_IS_RECENT = 120.0
+"""Seconds after a switch during which each mount is a reason to look."""
+_ASK_AGAIN = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
+"""Seconds between requests while something stays owed; the last one repeats."""
+_TAKEN_UP_WITHIN = 30.0
+"""Seconds after which a request that nobody took up is an alarm."""
+
+
+class _Known(NamedTuple):
+    """What the look before said, to report only what is new."""
+
+    fingerprint: str
+    pending: str
+    told: frozenset[tuple[object, ...]]
+
+
+class Watcher:
+    """The loop's state. All methods run in the loop's thread; the clock is the loop's own."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, journal: Journal, notifier: Notifier, config: Settings
+    ) -> None:
+        self._loop = loop
+        self._journal = journal
+        self._notifier = notifier
+        self._config = config
+        self._looker = ContainerLooker(remember=True)
+        self._pause: Optional[settle.Pause] = None
+        self._timer: Optional[asyncio.TimerHandle] = None
+        self._known = _Known("", "", frozenset())
+        self._switched = -_SWITCH_IS_RECENT
+        self._overdue = False
+        self._must_look = True
+        self._asked = 0
+        self._ask_timer: Optional[asyncio.TimerHandle] = None
+        self._ask_alarm = False
+
+    def close(self) -> None:
+        self._looker.close()
+
+    def mounts_changed(self) -> None:
+        """A hint from the mount table."""
+        self._pause = settle.moved(self._pause, self._loop.time())
+        self._schedule(self._config.settle)
+
+    def deployments_changed(self) -> None:
+        """A hint from libostree."""
+        self._schedule(self._config.settle)
+
+    def look_soon(self) -> None:
+        """Look, whether or not anything has moved."""
+        self._must_look = True
+        self._schedule(0)
+
+    def resync(self) -> None:
+        """Look although nothing asked for it."""
+        self.look_soon()
+        self._loop.call_later(self._config.resync, self.resync)
+
+    def reload(self) -> None:
+        """Read the configuration anew."""
+        self._config, complaints = settings.load()
+        for complaint in complaints:
+            self._journal.report(Kind.CONFIG, str(complaint), file=complaint.file, line=complaint.line)
+        self.look_soon()
+
+    def feed(self) -> None:
+        """Feed the watchdog: as this runs in the loop that does the work, a loop that hangs is not fed."""
+        self._notifier.alive()
+        if self._notifier.watchdog:
+            self._loop.call_later(self._notifier.watchdog, self.feed)
+
+    def _schedule(self, delay: float) -> None:
+        """One look is due at a time, the earliest: hints that keep coming must not put it off for ever."""
+        if self._timer is not None:
+            if self._timer.when() <= self._loop.time() + delay:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        try:
+            self._consider()
+        except HostGone as error:
+            self._notifier.status(f"cannot look at the host: {error}")
+            self._journal.report(Kind.FAILED, f"the host cannot be looked at: {error}")
+
+    def _consider(self) -> None:
+        """Cheap first: has anything that matters moved, and is it quiet? Then look."""
+        now = self._loop.time()
+        with Host() as host:
+            platform = platform_of(host.root)
+            directories = (*platform.cni_directories, *self._config.cni_directories)
+            state = live(host, boot_id(host.root), directories)
+            present = flags(host.root, platform.flags)
+        same = state.fingerprint == self._known.fingerprint and state.deployments.pending == self._known.pending
+        if same and not self._must_look and now - self._switched > _SWITCH_IS_RECENT:
+            # Some mount of some pod: nothing that could have made a container stale.
+            self._pause = None
+            return
+        verdict = settle.settled(
+            self._pause,
+            now,
+            present,
+            quiet=self._config.settle,
+            cap=self._config.settle_cap,
+            complete=not state.partial,
+        )
+        if isinstance(verdict, settle.Wait):
+            self._pause = self._pause or settle.Pause(now, now - self._config.settle)
+            self._notifier.status(f"waiting: {verdict.why}; {words.live(state)}")
+            self._schedule(max(0.01, verdict.until - now))
+            return
+        if isinstance(verdict, settle.Overdue):
+            if not self._overdue:
+                self._journal.report(
+                    Kind.OVERDUE, f"a switch has been under way for {verdict.age:.0f} s: {verdict.why}"
+                )
+            self._overdue = True
+            self._notifier.status(f"waiting for {verdict.age:.0f} s: {verdict.why}; {words.live(state)}")
+            self._schedule(min(60.0, self._config.resync))
+            return
+        self._pause, self._overdue, self._must_look = None, False, False
+        self._look()
+
+    def _look(self) -> None:
+        snapshot = look(self._config, self._looker, ledger.read())
+        findings = judge(snapshot)
+        self._report(snapshot, findings)
+        self._notifier.status(words.summary(snapshot, findings))
+        self._ask_if_due(snapshot, findings)
+
+    def _report(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
+        """What is new since the look before."""
+        state, first = snapshot.live, not self._known.fingerprint
+        switched = state.fingerprint != self._known.fingerprint
+        is_switch = state.deployments.etc != state.deployments.booted or state.usr_class not in ("self", "foreign")
+        if switched and (not first or is_switch):
+            self._journal.report(
+                Kind.SWITCH, f"switched without a reboot: {words.live(state)}", deployment=state.deployments.etc,
+                booted=state.deployments.booted, usr_class=state.usr_class, etc_mount=state.etc_mount,
+            )  # fmt: skip
+        if switched and not first:
+            self._switched = self._loop.time()
+            for delay in _AFTER_SWITCH:
+                self._loop.call_later(delay, self.look_soon)
+        pending = state.deployments.pending
+        if pending and pending != self._known.pending:
+            self._journal.report(
+                Kind.PENDING,
+                f"{words.short(pending)} is pending: it takes effect with the next reboot and nothing on this host"
+                " uses it yet, so nothing is restarted",
+                deployment=pending,
+            )
+        told = set()
+        for finding in findings:
+            key: tuple[object, ...] = (
+                finding.rule,
+                finding.verdict,
+                finding.owed,
+                finding.subject.container_id,
+                finding.path,
+                finding.inside,
+            )
+            told.add(key)
+            if key not in self._known.told:
+                kind = Kind.OWED if finding.owed else Kind.NOTED if finding.verdict == "stale" else Kind.UNKNOWN
+                self._journal.report(
+                    kind, words.finding(finding), subject=finding.subject, rule=finding.rule, path=finding.path,
+                    expected=words.identity(finding.expected), actual=words.identity(finding.actual),
+                    remedy=finding.remedy,
+                )  # fmt: skip
+        self._known = _Known(state.fingerprint, pending, frozenset(told))
+        if switched:
+            self._asked = 0
+
+    def _ask_if_due(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
+        """Ask at once for what is new, then after growing pauses for what stays owed; and once for each switch,
+        so that the ledger knows it."""
+        owed = [finding for finding in findings if finding.owed]
+        newest = snapshot.history.switch
+        unknown_switch = (
+            snapshot.live.deployments.etc != snapshot.live.deployments.booted
+            and not snapshot.history.problem
+            and (newest is None or newest.fingerprint != snapshot.live.fingerprint)
+        )
+        if not owed and not unknown_switch:
+            self._asked, self._ask_alarm = 0, False
+            if self._ask_timer is not None:
+                self._ask_timer.cancel()
+                self._ask_timer = None
+            return
+        if self._ask_timer is not None and self._asked:
+            return
+        if self._ask_timer is not None:
+            self._ask_timer.cancel()
+        self._ask(len({finding.subject.key for finding in owed}))
+
+    def _ask(self, owed: int) -> None:
+        try:
+            wanted.ask()
+        except OSError as error:
+            self._journal.report(Kind.FAILED, f"{wanted.WANTED}: {error.strerror}: no remediation can be asked for")
+        if not self._asked:
+            self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
+            self._loop.call_later(_TAKEN_UP_WITHIN, self._alarm_if_not_taken_up)
+        pause = _ASK_AGAIN[min(self._asked, len(_ASK_AGAIN) - 1)]
+        self._asked += 1
+        self._ask_timer = self._loop.call_later(pause, self._look_again)
+
+    def _look_again(self) -> None:
+        self._ask_timer = None
+        self.look_soon()
+
+    def _alarm_if_not_taken_up(self) -> None:
+        if wanted.is_asked() and not self._ask_alarm:
+            self._ask_alarm = True
+            self._journal.report(
+                Kind.FAILED,
+                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and has not started: does the live tree have"
+                " the product? See `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
+            )
+
+
+async def _serve(journal: Journal, notifier: Notifier) -> int:
+    loop = asyncio.get_running_loop()
+    config, complaints = settings.load()
+    for complaint in complaints:
+        journal.report(Kind.CONFIG, str(complaint), file=complaint.file, line=complaint.line)
+    watcher = Watcher(loop, journal, notifier, config)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, watcher.reload)
+    try:
+        mounts = MountWatch(loop, watcher.mounts_changed)
+    except OSError as error:
+        journal.report(Kind.FAILED, f"/proc/1/mountinfo: {error.strerror}: this needs CAP_SYS_PTRACE")
+        return 3
+    deployments: Optional[DeploymentWatch] = None
+    try:
+        deployments = DeploymentWatch(loop, watcher.deployments_changed)
+    except OSError as error:
+        where = "no OSTree deployments here" if isinstance(error, FileNotFoundError) else "not watched"
+        journal.report(Kind.UNKNOWN, f"/ostree/deploy: {error.strerror}: {where}; looking every {config.resync:g} s")
+    journal.report(Kind.STARTED, f"ostreewatchd {__version__} watches (mode {config.mode})", mode=config.mode)
+    notifier.ready()
+    watcher.resync()
+    watcher.feed()
+    try:
+        await stop.wait()
+    finally:
+        notifier.stopping()
+        mounts.close()
+        if deployments is not None:
+            deployments.close()
+        watcher.close()
+    return 0
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Entry point. Exit status: 0 stopped, 2 usage, 3 the host cannot be watched."""
+    parser = argparse.ArgumentParser(prog="ostreewatchd", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.parse_args(argv)
+    journal, notifier = Journal("ostreewatchd"), Notifier(os.environ)
+    try:
+        return asyncio.run(_serve(journal, notifier))
+    except HostGone as error:
+        print(f"ostreewatchd: {error}", file=sys.stderr)
+        return 3
+    finally:
+        notifier.close()
+        journal.close()
