@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resolves a path inside a given root and says what it is, without ever following a link out of that root.
 
-The system calls are openat2(2) with RESOLVE_IN_ROOT and statx(2); Python has neither, so both go through
-ctypes. Nothing is opened but with O_PATH, and directories for listing: no lock, no access time, no content."""
+The walk is our own, a component at a time with O_NOFOLLOW from a descriptor of the directory before: a link is
+read and walked inside the root, and `..` goes back along the descriptors, so nothing leads out and no rename on
+the way can change that. openat2(2) would do it in one call, but RestrictSUIDSGID= of the watcher's sandbox
+answers that with ENOSYS (systemd.exec(5)), and kernels before 5.6 have none.
+
+Nothing is opened but with O_PATH, and what is listed or read: no lock, no access time by looking."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +21,6 @@ from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Identity
 
-_SYS_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 0x02
-_RESOLVE_NO_SYMLINKS = 0x04
-_RESOLVE_IN_ROOT = 0x10
 _AT_EMPTY_PATH = 0x1000
 _AT_STATX_DONT_SYNC = 0x4000
 _STATX_BASIC = 0x7FF
@@ -28,6 +29,8 @@ _STATX_MNT_ID = 0x1000
 _STATX_MNT_ID_UNIQUE = 0x4000
 _STATX_SIZE = 256
 _LIST_LIMIT = 4096
+_MAX_LINKS = 40
+_MAX_COMPONENTS = 4096
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
@@ -83,17 +86,18 @@ class Root:
     def read(self, path: str, limit: int) -> bytes:
         """The first `limit` + 1 bytes of a regular file: one more than the limit shows that it is longer.
         Raises OSError."""
-        with self._opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, True) as fd:
+        with self._opened(path, os.O_RDONLY | os.O_NONBLOCK, True) as fd:
             return os.read(fd, limit + 1)
 
     def readlink(self, path: str) -> str:
         """The text of a symbolic link. Raises OSError."""
-        with self._opened(path, os.O_PATH | os.O_NOFOLLOW, True) as fd:
-            return os.readlink("", dir_fd=fd)
+        parent, _, name = path.rstrip("/").rpartition("/")
+        with self._opened(parent or "/", _DIRECTORY, True) as fd:
+            return os.readlink(name, dir_fd=fd)
 
     def modified_at(self, path: str) -> float:
         """When the file was changed last. Raises OSError."""
-        with self._opened(path, os.O_PATH | os.O_NOFOLLOW, True) as fd:
+        with self._opened(path, os.O_PATH, True) as fd:
             return os.fstat(fd).st_mtime
 
     def exists(self, path: str) -> bool:
@@ -106,25 +110,71 @@ class Root:
 
     @contextmanager
     def _opened(self, path: str, flags: int, links: bool) -> Iterator[int]:
-        fd = _openat2(self._fd, path, flags, links)
+        fd = _walk(self._fd, path, flags, links)
         try:
             yield fd
         finally:
             os.close(fd)
 
 
-def _openat2(root: int, path: str, flags: int, links: bool) -> int:
-    resolve = _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS | (0 if links else _RESOLVE_NO_SYMLINKS)
-    how = struct.pack("QQQ", flags | os.O_CLOEXEC, 0, resolve)
-    for _ in range(8):
-        fd = int(_libc.syscall(_SYS_OPENAT2, root, os.fsencode(path), how, len(how)))
-        if fd >= 0:
-            return fd
-        code = ctypes.get_errno()
-        # EAGAIN: a rename raced with the resolution of "..": the manual page says to try again.
-        if code not in (errno.EAGAIN, errno.EINTR):
-            break
-    raise OSError(code, os.strerror(code), path)
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY
+
+
+def _walk(root: int, path: str, flags: int, links: bool) -> int:
+    """A descriptor of `path` inside `root`, opened with `flags`. `links=False`: a symbolic link is ELOOP."""
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+    todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    trail = [root]
+    followed = steps = 0
+    asked = False  # Whether the last of `trail` was opened as asked, and not on the way.
+    try:
+        while todo:
+            steps += 1
+            name = todo.pop()
+            asked = False
+            if name == "..":
+                if len(trail) > 1:
+                    os.close(trail.pop())
+                continue
+            if steps > _MAX_COMPONENTS:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
+            try:
+                fd = os.open(name, (_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC) if todo else flags, dir_fd=trail[-1])
+            except OSError as error:
+                # What a link answers: ENOTDIR where a directory was asked for, else ELOOP.
+                if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                    raise OSError(error.errno, error.strerror, path) from None
+                text = _link_text(name, trail[-1], error, path)
+            else:
+                if todo or not _is_link(fd, flags):
+                    trail.append(fd)
+                    asked = not todo
+                    continue
+                os.close(fd)
+                text = os.readlink(name, dir_fd=trail[-1])
+            followed += 1
+            if not links or followed > _MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            if text.startswith("/"):
+                while len(trail) > 1:
+                    os.close(trail.pop())
+            todo += [part for part in reversed(text.split("/")) if part not in ("", ".")]
+        return trail.pop() if asked else os.open(".", flags, dir_fd=trail[-1])
+    finally:
+        for fd in trail[1:]:
+            os.close(fd)
+
+
+def _link_text(name: str, parent: int, error: OSError, path: str) -> str:
+    try:
+        return os.readlink(name, dir_fd=parent)
+    except OSError:
+        raise OSError(error.errno, error.strerror, path) from None  # It was no link: the first answer holds.
+
+
+def _is_link(fd: int, flags: int) -> bool:
+    """With O_PATH alone O_NOFOLLOW gives the link itself."""
+    return bool(flags & os.O_PATH) and not flags & os.O_DIRECTORY and stat.S_ISLNK(os.fstat(fd).st_mode)
 
 
 def _statx(fd: int) -> What:

@@ -16,7 +16,7 @@ class RuntimeActs:
     """The writing half of a runtime's CRI, for the one place that acts.
 
     Each method is one call, never repeated by itself, and raises the errors of `errors.py`. After
-    `RuntimeSilent`, `RuntimeUnavailable` or `AnswerUnclear` it is not known whether the stop took effect.
+    `RuntimeSilent`, `RuntimeLost` or `AnswerUnclear` it is not known whether the stop took effect.
     """
 
     def __init__(self, channel: Channel) -> None:

@@ -23,6 +23,7 @@ from .errors import (
     BadId,
     CriError,
     NotFound,
+    RuntimeLost,
     RuntimeRefused,
     RuntimeSilent,
     RuntimeUnavailable,
@@ -150,11 +151,16 @@ def _translated(error: Any, socket: str, verb: str, limit: float, took: float, a
     code: str = error.code().name
     details = _line(error.details() or "no details", _MAX_DETAILS)
     again = _LOOK_AGAIN if acts else ""
+    if code == "UNAVAILABLE" and not details.startswith("failed to connect"):
+        return RuntimeLost(
+            f"the connection to the runtime at {socket} broke during {verb}: {details}",
+            "check whether the runtime's unit restarts" + again,
+        )
     if code == "UNAVAILABLE":
         hint = "check that the runtime's unit is active"
         if "Permission denied" in details:
             hint = "run as root, or as a user who may write to the socket"
-        return RuntimeUnavailable(f"no connection to a runtime at {socket}: {verb}: {details}", hint + again)
+        return RuntimeUnavailable(f"no connection to a runtime at {socket}: {verb}: {details}", hint)
     if code == "DEADLINE_EXCEEDED":
         return RuntimeSilent(
             f"the runtime at {socket} gave no answer to {verb} after {took:.1f} s (limit {limit:g} s)",

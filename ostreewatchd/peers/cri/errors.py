@@ -11,7 +11,11 @@ class CriError(PeerError):
 
 
 class RuntimeUnavailable(CriError):
-    """There is no usable socket, nobody listens on it, or the connection broke during the call."""
+    """There is no usable socket, or nobody listens on it: nothing was asked. Of `RuntimeLost` it is not so."""
+
+
+class RuntimeLost(RuntimeUnavailable):
+    """The connection broke after the call began. Whether the runtime did what was asked is not known."""
 
 
 class RuntimeSilent(CriError):
