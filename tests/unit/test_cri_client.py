@@ -222,7 +222,7 @@ def test_a_stop_is_sent_once_and_its_error_says_that_it_may_have_happened(
 ) -> None:
     fake.faults[verb] = refuse(code, "transport is closing")
     stop = acts.stop_sandbox if verb == "StopPodSandbox" else lambda id: acts.stop_container(id, 0)
-    with pytest.raises((errors.RuntimeUnavailable, errors.RuntimeSilent)) as caught:
+    with pytest.raises((errors.RuntimeLost, errors.RuntimeSilent)) as caught:
         stop(full_id(2))
     assert "look again" in caught.value.hint
     assert verbs(fake) == [verb]

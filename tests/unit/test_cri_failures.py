@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +19,8 @@ from ostreewatchd.peers.cri import runtime_pb2 as pb
 from ostreewatchd.peers.cri.acts import RuntimeActs
 from ostreewatchd.peers.cri.client import Runtime
 from tests.fakes.cri_server import FakeRuntime, StatusCode, full_id, raw, refuse
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -217,7 +222,35 @@ def test_nobody_listens(tmp_path: Path) -> None:
     with Runtime.connect(str(tmp_path / "s"), deadline=5) as runtime:
         with pytest.raises(errors.RuntimeUnavailable, match="onnection refused.*unit is active"):
             runtime.version()
+    with RuntimeActs.connect(str(tmp_path / "s"), deadline=5) as acts:
+        with pytest.raises(errors.RuntimeUnavailable) as caught:
+            acts.stop_container(full_id(2), 0)
+    # Nothing was sent, so nothing can have happened.
+    assert type(caught.value) is errors.RuntimeUnavailable and "look again" not in str(caught.value)
     assert time.monotonic() - began < 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights in a child")
+def test_no_right_to_the_socket(fake: FakeRuntime) -> None:
+    fake.socket.chmod(0o600)
+    code = f"""
+import os
+from ostreewatchd.peers.cri.client import Runtime
+from ostreewatchd.peers.cri.errors import RuntimeUnavailable
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    with Runtime.connect({str(fake.socket)!r}, deadline=5) as runtime:
+        runtime.version()
+except RuntimeUnavailable as error:
+    print(error)
+"""
+    for folder in [fake.socket.parent, *fake.socket.parents]:
+        if folder.owner() == "root" and "pytest-" in str(folder):
+            folder.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "run as root, or as a user who may write" in done.stdout
 
 
 def test_an_odd_path_is_taken_literally(tmp_path: Path) -> None:
@@ -258,7 +291,7 @@ def test_the_connection_breaks_during_the_call(tmp_path: Path) -> None:
         thread = threading.Thread(target=hang_up)
         thread.start()
         with Runtime.connect(str(tmp_path / "s"), deadline=5) as runtime:
-            with pytest.raises(errors.RuntimeUnavailable):
+            with pytest.raises(errors.RuntimeLost, match="broke during Version"):
                 runtime.version()
         thread.join(5)
 
@@ -271,7 +304,7 @@ def test_the_runtime_stops_during_the_call_and_comes_back(fake: FakeRuntime, run
         return fake.silence(context)
 
     fake.faults["Version"] = hold
-    with pytest.raises((errors.RuntimeUnavailable, errors.RuntimeRefused)):
+    with pytest.raises(errors.RuntimeLost):
         runtime.version()
     fake.faults.clear()
     time.sleep(0.2)

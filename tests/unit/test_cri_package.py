@@ -37,7 +37,7 @@ def test_reading_and_acting_are_apart() -> None:
 
 def test_errors_are_one_family_and_can_be_copied() -> None:
     classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, PeerError)]
-    assert len(classes) == 9
+    assert len(classes) == 10
     for each in classes:
         build: Callable[..., PeerError] = each
         error = (
