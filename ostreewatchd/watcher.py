@@ -247,8 +247,8 @@ class Watcher:
             self._ask_alarm = True
             self._journal.report(
                 Kind.FAILED,
-                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and has not started: does the live tree have"
-                " the product? See `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
+                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and has not started: does the live tree"
+                " have the product? See `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
             )
 
 

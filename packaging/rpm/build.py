@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the RPM of ostreewatchd for one Python; prints the path of the package as its last line.
 
-    python3 packaging/rpm/build.py --python python3.11 --out DIR
+python3 packaging/rpm/build.py --python python3.11 --out DIR
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bundle import Bundle, BuildError, Interpreter, bundle_for, byte_compile, run
+from bundle import BuildError, Bundle, Interpreter, bundle_for, byte_compile, run
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -99,7 +99,7 @@ def product_version(source: Path) -> str:
     text = (source / "pyproject.toml").read_text(encoding="utf-8")
     found = re.search(r'^version = "([^"]+)"$', text, re.MULTILINE)
     if found is None:
-        raise BuildError("pyproject.toml has no line `version = \"…\"`", "or name one with --version")
+        raise BuildError('pyproject.toml has no line `version = "…"`', "or name one with --version")
     return found.group(1)
 
 

@@ -54,7 +54,8 @@ assert yaml.CSafeLoader, "PyYAML's compiled part is missing"
 assert msgspec.yaml.decode(b"{a: 1}") == {"a": 1}
 foreign = sorted(
     name for name, module in sys.modules.items()
-    if "site-packages" in str(getattr(module, "__file__", "")) or "dist-packages" in str(getattr(module, "__file__", ""))
+    if "site-packages" in str(getattr(module, "__file__", ""))
+    or "dist-packages" in str(getattr(module, "__file__", ""))
 )
 assert not foreign, f"not from the bundle: {foreign}"
 """
@@ -135,7 +136,7 @@ def run(command: Sequence[str], *, seconds: float, env: dict[str, str] | None = 
     try:
         done = subprocess.run(
             list(command), env=env, cwd=cwd, timeout=seconds, text=True, errors="replace", check=False,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, capture_output=True,
         )  # fmt: skip
     except FileNotFoundError:
         raise BuildError(f"{command[0]} is not installed", "packaging/README.md names what a build needs") from None
