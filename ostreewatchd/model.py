@@ -13,6 +13,13 @@ import msgspec
 SNAPSHOT_FORMAT = 1
 
 
+def short_name(deployment: str) -> str:
+    """`debian-3f2a01bc9d.0` for a deployment's full name, as people read it; "-" for none."""
+    head, _, rest = deployment.rpartition("-")
+    checksum, _, serial = rest.partition(".")
+    return (f"{head}-{checksum[:10]}.{serial}" if len(checksum) > 20 else deployment) or "-"
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What all types here are: immutable, compared by value, written to JSON by msgspec."""
 

@@ -21,7 +21,7 @@ from ostreewatchd.judge import judge
 from ostreewatchd.ledger import PATH, Ledger, LedgerError
 from ostreewatchd.model import Finding, History, Plan, Snapshot, Switch
 from ostreewatchd.observe.host import HostGone
-from ostreewatchd.observe.self import stale_watcher
+from ostreewatchd.observe.own_tree import stale_watcher
 from ostreewatchd.parse.settings import Settings
 from ostreewatchd.peers.systemd import SystemdActs, SystemdError
 from ostreewatchd.plan import plan as make_plan

@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 
 from ostreewatchd import __version__, ledger, settings, settle, wanted
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.model import Finding, Snapshot, short_name
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone, boot_id, flags, live, platform_of
 from ostreewatchd.observe.look import look
@@ -29,7 +29,7 @@ _AFTER_SWITCH = (5.0, 30.0)
 """Seconds after a switch at which it is looked at again: a container being created shows up late."""
 _SWITCH_IS_RECENT = 120.0
 """Seconds after a switch during which each mount is a reason to look."""
-_ASK_AGAIN = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
+_ASK_AGAIN = (5.0, 10.0, 20.0, 40.0, 60.0)
 """Seconds between requests while something stays owed; the last one repeats."""
 _TAKEN_UP_WITHIN = 30.0
 """Seconds after which a request that nobody took up is an alarm."""
@@ -178,7 +178,7 @@ class Watcher:
         if pending and pending != self._known.pending:
             self._journal.report(
                 Kind.PENDING,
-                f"{words.short(pending)} is pending: it takes effect with the next reboot and nothing on this host"
+                f"{short_name(pending)} is pending: it takes effect with the next reboot and nothing on this host"
                 " uses it yet, so nothing is restarted",
                 deployment=pending,
             )

@@ -33,7 +33,7 @@ def prove(snapshot: Snapshot, subject: Subject) -> Proof:
             return Proof("not-yet", f"the new container {successor.id[:12]}: {finding.reason}")
     attempt = f" (attempt {successor.attempt})" if successor.attempt is not None else ""
     shown = ", ".join(
-        f"{bind.host_path} is {bind.sight.identity} on the host and as {bind.path}"
+        f"{bind.host_path} is {bind.sight.identity} on the host and, as {bind.path}, in it"
         for bind in successor.binds
         if bind.host_path in snapshot.cni_directories and not bind.via
     )

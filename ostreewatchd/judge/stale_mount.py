@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from ostreewatchd.judge.rule import Cure, Rule
-from ostreewatchd.model import Bind, Container, Finding, Reference, Snapshot
+from ostreewatchd.model import Bind, Container, Finding, Reference, Snapshot, short_name
 
 rule = Rule("stale-mount", cure=Cure.RESTART_CONTAINER)
 
@@ -67,7 +67,7 @@ def _differs_from_init(snapshot: Snapshot, bind: Bind, reference: Reference) -> 
 def _parted(bind: Bind, reference: Reference) -> str:
     mine, theirs = bind.sight, reference.sight
     if mine.deployment and theirs.deployment and mine.deployment != theirs.deployment:
-        return f"it shows deployment {mine.deployment}, the host has {theirs.deployment}"
+        return f"it shows deployment {short_name(mine.deployment)}, the host has {short_name(theirs.deployment)}"
     return f"it shows directory {mine.identity}, the host has {theirs.identity}"
 
 

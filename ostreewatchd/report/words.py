@@ -7,37 +7,28 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-from ostreewatchd.model import Finding, Live, PastAct, Refusal, Seen, Snapshot, Step
+from ostreewatchd.model import Finding, Live, PastAct, Refusal, Seen, Snapshot, Step, short_name
 from ostreewatchd.report.printable import printable
-
-
-def short(deployment: str) -> str:
-    """`debian-3f2a…e1.0` for a deployment's full name; "-" for none."""
-    if not deployment:
-        return "-"
-    head, _, rest = deployment.rpartition("-")
-    checksum, _, serial = rest.partition(".")
-    return f"{head}-{checksum[:10]}.{serial}" if len(checksum) > 20 else deployment
 
 
 def live(state: Live) -> str:
     names = state.deployments
     if not names.booted and not names.etc:
         return "no OSTree deployment (judging by identity alone)"
-    text = f"live {short(names.etc or names.booted)}"
+    text = f"live {short_name(names.etc or names.booted)}"
     if names.usr and names.etc and names.usr != names.etc:
-        text += f" in /etc and {short(names.usr)} in /usr"
+        text += f" in /etc and {short_name(names.usr)} in /usr"
     if names.booted and names.booted != names.etc:
-        text += f", booted {short(names.booted)}"
+        text += f", booted {short_name(names.booted)}"
     if names.pending:
-        text += f", pending {short(names.pending)}"
+        text += f", pending {short_name(names.pending)}"
     return text
 
 
 def identity(seen: Optional[Seen]) -> str:
     if seen is None:
         return "unknown"
-    return f"{seen.dev}:{seen.ino}" + (f" ({short(seen.deployment)})" if seen.deployment else "")
+    return f"{seen.dev}:{seen.ino}" + (f" ({short_name(seen.deployment)})" if seen.deployment else "")
 
 
 def finding(one: Finding) -> str:

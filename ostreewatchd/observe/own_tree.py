@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from ostreewatchd.model import short_name
 from ostreewatchd.observe.host import Host, sight
 from ostreewatchd.parse import cgroup
 from ostreewatchd.parse.mountinfo import Mount, MountTable, deployment_of, parse
@@ -31,9 +32,9 @@ def stale_watcher(unit: str) -> str:
             device = host.table.visible("/usr")
         mine, _ = deployment_of(started_from.root)
         if mine and usr.deployment and mine != usr.deployment:
-            return f"it runs from {mine}, and /usr is of {usr.deployment}"
+            return f"it runs from {short_name(mine)}, and /usr is of {short_name(usr.deployment)}"
         if mine and not usr.deployment and device is not None and device.device != started_from.device:
-            return f"it runs from {mine}, and /usr is another filesystem now ({device.fstype})"
+            return f"it runs from {short_name(mine)}, and /usr is another filesystem now ({device.fstype})"
     return ""
 
 
