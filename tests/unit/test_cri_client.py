@@ -147,6 +147,7 @@ def test_a_time_that_has_not_come_is_none(fake: FakeRuntime, runtime: Runtime, n
         ({"info": '{"pid": -1}'}, None),
         ({"info": '{"pid": 47'}, None),
         ({"info": "[" * 100_000}, None),
+        ({"info": '{"pid": 1, "a":' + '{"a":' * 100_000}, None),
         ({"info": "{}"}, None),
         ({"other": "{}"}, None),
         ({}, None),

@@ -338,6 +338,7 @@ def test_the_connection_ends_with_the_block(tmp_path: Path, fails: bool) -> None
         listener.listen()
         with pytest.raises(errors.RuntimeSilent if fails else KeyError):
             with Runtime.connect(str(tmp_path / "s"), deadline=0.2) as runtime:
+                held = runtime._channel._channel  # so that not the garbage collection closes it
                 with pytest.raises(errors.RuntimeSilent):
                     runtime.version()
                 if fails:
@@ -348,6 +349,8 @@ def test_the_connection_ends_with_the_block(tmp_path: Path, fails: bool) -> None
             connection.settimeout(5)
             while connection.recv(4096):
                 pass
+        with pytest.raises(ValueError, match="closed channel"):
+            held.unary_unary("/x/y")(b"", timeout=1)
 
 
 def test_closed_is_closed(fake: FakeRuntime) -> None:
