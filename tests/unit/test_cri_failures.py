@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -338,7 +339,7 @@ def test_the_connection_ends_with_the_block(tmp_path: Path, fails: bool) -> None
         listener.listen()
         with pytest.raises(errors.RuntimeSilent if fails else KeyError):
             with Runtime.connect(str(tmp_path / "s"), deadline=0.2) as runtime:
-                held = runtime._channel._channel  # so that not the garbage collection closes it
+                held: Any = runtime._channel._channel  # so that not the garbage collection closes it
                 with pytest.raises(errors.RuntimeSilent):
                     runtime.version()
                 if fails:
