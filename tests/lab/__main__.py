@@ -5,9 +5,9 @@ import argparse
 import os
 import sys
 import time
-from typing import List, Optional
+from typing import Optional
 
-from tests.lab import cache, cleanup, plan, pods, record
+from tests.lab import cache, cgroups, cleanup, plan, pods, record
 from tests.lab.errors import LabError
 from tests.lab.node import Node
 
@@ -30,11 +30,11 @@ def up(name: str, bare: bool) -> int:
     for manifest in (pods.calico_node(), pods.kube_multus(), pods.plain()):
         node.wait_pod(manifest["metadata"]["name"])
     print(f"node {name} runs after {time.monotonic() - begun:.1f} s: PID 1 is {node.leader}")
-    print(f"next: python -m tests.lab sh {name}    python -m tests.lab patch {name}    python -m tests.lab down {name}")
+    print("next: " + "    ".join(f"python -m tests.lab {verb} {name}" for verb in ("sh", "patch", "down")))
     return 0
 
 
-def sh(name: str, command: List[str]) -> int:
+def sh(name: str, command: list[str]) -> int:
     """A shell, or a command, on a node."""
     node = Node.attach(name)
     argv = node.command(command or ["/bin/bash", "-l"])
@@ -85,7 +85,7 @@ def _show(node: Node) -> None:
 def down(name: Optional[str]) -> int:
     """Take a node away, or all nodes and whatever was left behind."""
     if name is not None:
-        if name not in record.names() and name not in cleanup.cgroups.names():
+        if name not in record.names() and name not in cgroups.names():
             raise LabError(f"there is no node {name}", hint="python -m tests.lab status lists them")
         cleanup.destroy(name)
         print(f"node {name} is gone")
@@ -102,7 +102,7 @@ def prune() -> int:
     return 0
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb, function in (("up", up), ("sh", sh), ("patch", patch)):

@@ -7,8 +7,9 @@ import hashlib
 import os
 import shutil
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Callable, Iterable, Iterator, List, Optional, Set
+from typing import Callable, Optional
 
 from tests.lab.errors import LabError
 
@@ -71,7 +72,7 @@ def locked(name: str, waiting: Optional[Callable[[], None]] = None) -> Iterator[
         yield
 
 
-def prune(keep: Set[str]) -> List[str]:
+def prune(keep: set[str]) -> list[str]:
     """Remove the results that are not in `keep`, and what killed builds left; say what went."""
     gone = []
     for entry in sorted(folder("stages").iterdir()):

@@ -3,10 +3,11 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, List, Set
 
 from tests.lab.errors import NodeFailed
 
@@ -14,7 +15,7 @@ MOUNT = Path("/sys/fs/cgroup")
 PREFIX = "ostreewatchd-lab-"
 
 
-def hierarchies() -> List[Path]:
+def hierarchies() -> list[Path]:
     """The root of each hierarchy: many with cgroup v1 (hybrid), one with v2."""
     if (MOUNT / "cgroup.procs").exists():
         return [MOUNT]
@@ -22,7 +23,7 @@ def hierarchies() -> List[Path]:
     return sorted({path.resolve() for path in MOUNT.iterdir() if (path / "cgroup.procs").exists()})
 
 
-def of(name: str) -> List[Path]:
+def of(name: str) -> list[Path]:
     """A node's cgroup in each hierarchy, whether it exists or not."""
     return [hierarchy / f"{PREFIX}{name}" for hierarchy in hierarchies()]
 
@@ -45,12 +46,31 @@ def join(name: str) -> None:
         (group / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def members(name: str) -> Set[int]:
+def entries(leader: int) -> list[Path]:
+    """Where a process that enters a node belongs, in each hierarchy: the root of what the node sees.
+
+    Not everywhere the node's own cgroup: nspawn makes one for its payload in systemd's hierarchy."""
+    found = []
+    for line in Path(f"/proc/{leader}/cgroup").read_text().splitlines():
+        _number, controllers, path = line.split(":", 2)
+        if controllers:
+            root = MOUNT / controllers.replace("name=", "")
+            path = re.sub(r"/init\.scope$", "", path)
+        elif (MOUNT / "cgroup.procs").exists():
+            root = MOUNT  # v2 alone: a cgroup with controllers takes no processes but in its leaves
+        else:
+            root = MOUNT / "unified"
+            path = re.sub(r"/init\.scope$", "", path)
+        found.append(root / path.lstrip("/"))
+    return found
+
+
+def members(name: str) -> set[int]:
     """All processes below a node's cgroups."""
-    found = set()
+    found: set[int] = set()
     for group in of(name):
         for base in _below(group):
-            with contextlib.suppress(FileNotFoundError, OSError):
+            with contextlib.suppress(OSError):
                 found.update(int(line) for line in (base / "cgroup.procs").read_text().split())
     found.discard(0)
     found.discard(os.getpid())
@@ -86,9 +106,9 @@ def remove(name: str, limit: float = 10.0) -> None:
                 time.sleep(0.02)
 
 
-def names() -> Set[str]:
+def names() -> set[str]:
     """The nodes that have a cgroup somewhere."""
-    found = set()
+    found: set[str] = set()
     for hierarchy in hierarchies():
         found.update(path.name[len(PREFIX) :] for path in hierarchy.glob(f"{PREFIX}*") if path.is_dir())
     return found

@@ -7,7 +7,6 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import List
 
 from tests.lab import cache, cgroups, kernel, record
 from tests.lab.errors import NodeFailed
@@ -39,7 +38,7 @@ def _end(name: str) -> None:
     cgroups.remove(name)
 
 
-def sweep() -> List[str]:
+def sweep() -> list[str]:
     """Destroy the nodes whose owner is dead: both it and its reaper were killed. Say which."""
     gone = []
     for name in sorted({*record.names(), *cgroups.names()}):
@@ -75,7 +74,7 @@ def _delete(home: Path) -> None:
     shutil.rmtree(doomed)
 
 
-def everything() -> List[str]:
+def everything() -> list[str]:
     """Destroy all nodes, whoever they belong to. Say which."""
     gone = sorted({*record.names(), *cgroups.names()})
     for name in gone:

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Optional
+from typing import Optional
 
 TASKS = "run/containerd/io.containerd.runtime.v2.task/k8s.io"
 KIND = "io.kubernetes.cri.container-type"
@@ -26,7 +26,7 @@ class Container:
     attempt: Optional[int]  # how often it was started before in this pod; None when kubelet's log is gone
 
 
-def running(root: str) -> List[Container]:
+def running(root: str) -> list[Container]:
     """All running containers, without the pods' sandboxes; `root` is the node's root directory."""
     found = []
     tasks = Path(root, TASKS)
@@ -38,16 +38,18 @@ def running(root: str) -> List[Container]:
                 pid = int((task / "init.pid").read_text())
                 if annotations[KIND] != "container" or not Path(root, "proc", str(pid)).exists():
                     continue
-                found.append(Container(
-                    id=task.name,
-                    name=annotations["io.kubernetes.cri.container-name"],
-                    pod=annotations["io.kubernetes.cri.sandbox-name"],
-                    namespace=annotations["io.kubernetes.cri.sandbox-namespace"],
-                    pod_uid=annotations["io.kubernetes.cri.sandbox-uid"],
-                    sandbox=annotations["io.kubernetes.cri.sandbox-id"],
-                    pid=pid,
-                    attempt=_attempt(root, annotations, task.name),
-                ))
+                found.append(
+                    Container(
+                        id=task.name,
+                        name=annotations["io.kubernetes.cri.container-name"],
+                        pod=annotations["io.kubernetes.cri.sandbox-name"],
+                        namespace=annotations["io.kubernetes.cri.sandbox-namespace"],
+                        pod_uid=annotations["io.kubernetes.cri.sandbox-uid"],
+                        sandbox=annotations["io.kubernetes.cri.sandbox-id"],
+                        pid=pid,
+                        attempt=_attempt(root, annotations, task.name),
+                    )
+                )
     return found
 
 

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Optional
 
 from tests.lab import kernel
 from tests.lab.errors import NodeFailed
@@ -36,13 +36,13 @@ class PodStatus:
     namespace: str
     uid: str
     phase: str
-    containers: Dict[str, ContainerStatus]
+    containers: dict[str, ContainerStatus]
 
     def running(self) -> bool:
         return self.phase == "Running" and all(one.running for one in self.containers.values())
 
 
-def pods(leader: int) -> List[Dict[str, Any]]:
+def pods(leader: int) -> list[dict[str, Any]]:
     """All pods that kubelet knows, as its API gives them."""
     status, body = get(leader, "/pods")
     if status != 200:
@@ -50,7 +50,7 @@ def pods(leader: int) -> List[Dict[str, Any]]:
     return list(json.loads(body).get("items") or [])
 
 
-def get(leader: int, path: str) -> Tuple[int, bytes]:
+def get(leader: int, path: str) -> tuple[int, bytes]:
     """GET over HTTPS from a node's loopback; kubelet's certificate is its own."""
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -68,8 +68,8 @@ def get(leader: int, path: str) -> Tuple[int, bytes]:
 
 def _connected(leader: int, port: int) -> socket.socket:
     """A socket belongs to the namespace that it was made in: a thread makes it there and ends."""
-    made: List[socket.socket] = []
-    errors: List[OSError] = []
+    made: list[socket.socket] = []
+    errors: list[OSError] = []
 
     def work() -> None:
         try:
@@ -86,7 +86,7 @@ def _connected(leader: int, port: int) -> socket.socket:
     raise errors[0] if errors else TimeoutError("no connection to kubelet within 10 s")
 
 
-def parse_pod(pod: Dict[str, Any]) -> PodStatus:
+def parse_pod(pod: dict[str, Any]) -> PodStatus:
     """The part of a pod's JSON that tests ask for."""
     status = pod.get("status", {})
     found = {}

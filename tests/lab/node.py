@@ -10,8 +10,9 @@ import shlex
 import signal as signals
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from tests.lab import cache, cgroups, cleanup, containers, kernel, kubelet, plan, power, record, switch
 from tests.lab.containers import Container
@@ -121,7 +122,9 @@ class Node:
         self.wait(self._serving, timeout, "containerd and kubelet run")
 
     def _serving(self) -> bool:
-        units = self.sh("systemctl is-enabled containerd kubelet; systemctl is-active containerd kubelet", check=False)
+        units = self.sh(
+            "systemctl is-enabled containerd kubelet; systemctl is-active containerd kubelet", check=False
+        )
         enabled, active = units.stdout.split()[:2], units.stdout.split()[2:]
         return all(one == "active" for one, wanted in zip(active, enabled) if wanted == "enabled")
 
@@ -156,11 +159,13 @@ class Node:
     def deploy(self, commit: str) -> None:
         """Make a deployment of a commit; it is what the next boot takes."""
         if self.running:
-            self.sh(["ostree", "admin", "deploy", "--os=debian", "--no-prune", "--retain", commit], timeout=120)
+            self.sh(
+                ["ostree", "admin", "deploy", "--os=debian", "--no-prune", "--retain", commit], timeout=120
+            )
         else:
             self.disk.deploy(commit)
 
-    def deployments(self) -> List[Deployment]:
+    def deployments(self) -> list[Deployment]:
         """`ostree admin status`, newest first."""
         return parse_status(self.sh("ostree admin status").stdout) if self.running else self.disk.status()
 
@@ -184,12 +189,12 @@ class Node:
         found = re.search(r"/deploy/([0-9a-f]{64}\.\d+)(/|$)", shown[-1] if shown else "")
         return found.group(1) if found else "no deployment"
 
-    def _release(self) -> Dict[str, str]:
+    def _release(self) -> dict[str, str]:
         return {"/usr/share/lab/release": f"{time.time_ns()}\n"}
 
     # -- pods -----------------------------------------------------------------------------------------------
 
-    def apply_pod(self, manifest: Dict[str, Any]) -> str:
+    def apply_pod(self, manifest: dict[str, Any]) -> str:
         """Give kubelet a static pod; returns its name as kubelet will have it.
 
         The manifest goes to the directory that kubelet's configuration names, on the live /etc, as on StarlingX.
@@ -199,14 +204,16 @@ class Node:
         name = str(manifest["metadata"]["name"])
         text = json.dumps(manifest, indent=1)
         # kubelet ignores names that begin with a dot: it never reads half a manifest.
-        self.sh(f"cat >{MANIFESTS}/.{name}.new && mv {MANIFESTS}/.{name}.new {MANIFESTS}/{name}.json", input=text)
+        self.sh(
+            f"cat >{MANIFESTS}/.{name}.new && mv {MANIFESTS}/.{name}.new {MANIFESTS}/{name}.json", input=text
+        )
         return f"{name}-{self.name}"
 
     def remove_pod(self, name: str) -> None:
         """Take a static pod's manifest away; kubelet ends the pod."""
         self.sh(["rm", "-f", f"{MANIFESTS}/{name}.json"])
 
-    def pods(self) -> List[PodStatus]:
+    def pods(self) -> list[PodStatus]:
         """All pods, by kubelet's own account."""
         return [kubelet.parse_pod(pod) for pod in kubelet.pods(self.leader)]
 
@@ -227,7 +234,7 @@ class Node:
 
         return self.wait(check, timeout, f"pod {name} runs")
 
-    def containers(self, pod: Optional[str] = None) -> List[Container]:
+    def containers(self, pod: Optional[str] = None) -> list[Container]:
         """The running containers as containerd has them, all or one pod's."""
         names = {pod, f"{pod}-{self.name}"}
         return [one for one in containers.running(self.root) if pod is None or one.pod in names]
@@ -241,13 +248,13 @@ class Node:
 
     # -- looking and doing ----------------------------------------------------------------------------------
 
-    def command(self, argv: Sequence[str]) -> List[str]:
+    def command(self, argv: Sequence[str]) -> list[str]:
         """The argv that runs a program inside all of the node's namespaces and its cgroups."""
-        enter = ["nsenter", "--all", "--target", str(self.leader), "--root", "--wd=/", "--", *argv]
-        join = "".join(f"echo $$ >{shlex.quote(str(group))}/cgroup.procs; " for group in cgroups.of(self.name))
-        return ["/bin/sh", "-ec", f"{join} exec {shlex.join(enter)}"]
+        enter = ["nsenter", "--all", "--target", str(self.leader), "--root", "--wdns=/", "--", *argv]
+        join = [f"echo $$ >{shlex.quote(str(group))}/cgroup.procs" for group in cgroups.entries(self.leader)]
+        return ["/bin/sh", "-ec", "; ".join([*join, f"exec {shlex.join(enter)}"])]
 
-    def environment(self) -> Dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """A login's, not this process's. A lab has no use for libostree's syncs, which wait for the whole disk."""
         return {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -270,7 +277,7 @@ class Node:
 
     def journal(
         self, unit: Optional[str] = None, since: Optional[float] = None, **match: str
-    ) -> List[Dict[str, Any]]:
+    ) -> list[dict[str, Any]]:
         """The journal's entries, also of a node that is off; `since` as time.time() gives it."""
         argv = ["journalctl", "--output=json", "--no-pager", "--quiet", "--all"]
         argv += [f"--unit={unit}"] if unit else []
@@ -284,7 +291,9 @@ class Node:
             text = run(argv, timeout=60).stdout
         return [json.loads(line) for line in text.splitlines()]
 
-    def wait(self, condition: Callable[[], Optional[T]], timeout: float, what: str, every: float = 0.05) -> T:
+    def wait(
+        self, condition: Callable[[], Optional[T]], timeout: float, what: str, every: float = 0.05
+    ) -> T:
         """Ask until the answer is true; the answer. Errors of a node that is not ready yet count as no."""
         deadline = time.monotonic() + timeout
         last: object = None
@@ -304,15 +313,15 @@ class Node:
                 )
             time.sleep(every)
 
-    def identity(self, path: str) -> Tuple[int, int]:
+    def identity(self, path: str) -> tuple[int, int]:
         """(st_dev, st_ino) of a path as PID 1 sees it."""
         return self._identity(self.root, path)
 
-    def identity_in(self, container: Container, path: str) -> Tuple[int, int]:
+    def identity_in(self, container: Container, path: str) -> tuple[int, int]:
         """(st_dev, st_ino) of a path as a container sees it."""
         return self._identity(f"{self.root}/proc/{container.pid}/root", path)
 
-    def _identity(self, root: str, path: str) -> Tuple[int, int]:
+    def _identity(self, root: str, path: str) -> tuple[int, int]:
         descriptor = kernel.open_in(root, path)
         try:
             seen = os.fstat(descriptor)

@@ -4,7 +4,7 @@
 import shutil
 from enum import Enum
 from pathlib import Path
-from typing import List, Tuple, Union
+from typing import Union
 
 from tests.lab.errors import LabError, MissingPrograms
 from tests.lab.recipes import base, image, kubelet, product, tree
@@ -54,7 +54,9 @@ def goal(choice: Choice) -> Stage:
         return os_base
     if isinstance(choice, Path):
         if not choice.is_file():
-            raise LabError(f"there is no file {choice}", hint="a product is the path of an rpm, DEFAULT or None")
+            raise LabError(
+                f"there is no file {choice}", hint="a product is the path of an rpm, DEFAULT or None"
+            )
         rpm = product.given_rpm_stage(choice)
     else:
         own = product.rpm_stage()
@@ -64,7 +66,7 @@ def goal(choice: Choice) -> Stage:
     return product.release_stage(os_tree, os_base, rpm)
 
 
-def ready(choice: Choice) -> Tuple[Path, str]:
+def ready(choice: Choice) -> tuple[Path, str]:
     """Make what is missing; the repository to pull from and the branch that is wanted."""
     check_machine()
     wanted = goal(choice)
@@ -72,6 +74,6 @@ def ready(choice: Choice) -> Tuple[Path, str]:
     return wanted.path / "repo", base.BRANCH if wanted.name == "base" else product.BRANCH
 
 
-def current() -> List[Stage]:
+def current() -> list[Stage]:
     """All stages that today's sources need."""
     return closure([goal(DEFAULT), goal(None)])

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Manifests of the pods that tests look at: two CNI writers, and bystanders that must be left alone."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Optional
 
 IMAGE = "localhost/busybox:1"
 CNI = "/etc/cni/net.d"
-Manifest = Dict[str, Any]
+Manifest = dict[str, Any]
 
 # PID 1 of a pod gets no default action for SIGTERM: without the trap each stop lasts its grace period.
 _SHELL = "trap 'exit 0' TERM INT; "
@@ -41,8 +41,8 @@ def pod(
     script: str = IDLE,
     *,
     namespace: str = "kube-system",
-    mounts: Optional[List[Dict[str, Any]]] = None,
-    labels: Optional[Dict[str, str]] = None,
+    mounts: Optional[list[dict[str, Any]]] = None,
+    labels: Optional[dict[str, str]] = None,
     restart: str = "Always",
     host_network: bool = True,
     grace: int = 5,
@@ -76,7 +76,7 @@ def pod(
     }
 
 
-def _net_d() -> List[Dict[str, Any]]:
+def _net_d() -> list[dict[str, Any]]:
     return [{"name": "cni-net-dir", "hostPath": CNI, "mountPath": "/host/etc/cni/net.d"}]
 
 
@@ -92,18 +92,30 @@ def calico_node() -> Manifest:
 
 def kube_multus() -> Manifest:
     """A CNI writer that is a plain static pod: only its manifest proves that kubelet starts it again."""
-    return pod("kube-multus", MULTUS_LOOP, mounts=_net_d(), labels={"app": "multus", "name": "multus"}, grace=0)
+    return pod(
+        "kube-multus", MULTUS_LOOP, mounts=_net_d(), labels={"app": "multus", "name": "multus"}, grace=0
+    )
 
 
 def host_root() -> Manifest:
     """Sees all of the host and follows its mounts."""
-    mounts = [{"name": "root-dir", "hostPath": "/", "mountPath": "/hostroot", "mountPropagation": "HostToContainer"}]
+    mounts = [
+        {
+            "name": "root-dir",
+            "hostPath": "/",
+            "mountPath": "/hostroot",
+            "mountPropagation": "HostToContainer",
+        }
+    ]
     return pod("host-root", mounts=mounts)
 
 
 def etc_readonly() -> Manifest:
     """Reads /etc."""
-    return pod("etc-readonly", mounts=[{"name": "etc-dir", "hostPath": "/etc", "mountPath": "/host/etc", "readOnly": True}])
+    return pod(
+        "etc-readonly",
+        mounts=[{"name": "etc-dir", "hostPath": "/etc", "mountPath": "/host/etc", "readOnly": True}],
+    )
 
 
 def lib_modules() -> Manifest:

@@ -8,7 +8,7 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Optional
 
 from tests.lab import cgroups
 from tests.lab.errors import NodeFailed
@@ -18,7 +18,7 @@ from tests.lab.sysroot import Sysroot
 
 # systemd(1): SIGRTMIN+4 starts poweroff.target.
 POWER_OFF = signal.SIGRTMIN + 4
-_children: Dict[int, "subprocess.Popen[bytes]"] = {}
+_children: dict[int, "subprocess.Popen[bytes]"] = {}
 
 
 def on(known: Record, disk: Sysroot, netns: Optional[Path], limit: float = 15.0) -> Record:
@@ -56,7 +56,9 @@ def off(known: Record, limit: float = 30.0) -> Record:
         os.kill(known.leader.pid, POWER_OFF)
     if not _ended(known, limit):
         cut(known)
-        raise NodeFailed(f"node {known.name} did not power off within {limit:g} s", log=known.folder / "console.log")
+        raise NodeFailed(
+            f"node {known.name} did not power off within {limit:g} s", log=known.folder / "console.log"
+        )
     return _settle(known)
 
 
@@ -82,9 +84,9 @@ def _settle(known: Record) -> Record:
 def _ended(known: Record, limit: float) -> bool:
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        if known.nspawn is not None and known.nspawn.pid in _children:
-            if _children[known.nspawn.pid].poll() is not None:
-                del _children[known.nspawn.pid]
+        child = _children.get(known.nspawn.pid) if known.nspawn is not None else None
+        if child is not None and child.poll() is not None:
+            del _children[child.pid]
         if not any(process is not None and process.alive() for process in (known.nspawn, known.leader)):
             return True
         time.sleep(0.02)

@@ -4,9 +4,10 @@
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Dict, List, Optional, Sequence, TextIO, Tuple, Type
+from typing import Optional, TextIO
 
 BAR = 20
 
@@ -30,15 +31,19 @@ class _Line:
         share = 1.0 if self.state == "done" else min(elapsed / self.estimate, 0.99)
         bar = ("#" * int(share * BAR)).ljust(BAR, ".")
         clock = f"{int(elapsed) // 60}:{int(elapsed) % 60:02d}"
-        usual = f"of about {int(self.estimate) // 60}:{int(self.estimate) % 60:02d}" if self.state == "runs" else ""
+        usual = (
+            f"of about {int(self.estimate) // 60}:{int(self.estimate) % 60:02d}"
+            if self.state == "runs"
+            else ""
+        )
         return f"{self.name:9} [{bar}] {clock:>5} {self.state} {usual}".rstrip()
 
 
 class Display:
     """A bar for each stage on a terminal, a line at each change elsewhere."""
 
-    def __init__(self, stages: Sequence[Tuple[str, str, float]], stream: Optional[TextIO] = None) -> None:
-        self._lines: Dict[str, _Line] = {key: _Line(name, estimate) for key, name, estimate in stages}
+    def __init__(self, stages: Sequence[tuple[str, str, float]], stream: Optional[TextIO] = None) -> None:
+        self._lines: dict[str, _Line] = {key: _Line(name, estimate) for key, name, estimate in stages}
         self._stream = stream or sys.stderr
         self._bars = self._stream.isatty()
         self._lock = threading.Lock()
@@ -52,7 +57,7 @@ class Display:
 
     def __exit__(
         self,
-        kind: Optional[Type[BaseException]],
+        kind: Optional[type[BaseException]],
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
@@ -84,7 +89,10 @@ class Display:
     def _tell(self, line: _Line, more: str = "") -> None:
         if not self._bars:
             with self._lock:
-                print(f"lab: {line.name}: {line.state} {line.elapsed():.0f} s {more}".rstrip(), file=self._stream)
+                print(
+                    f"lab: {line.name}: {line.state} {line.elapsed():.0f} s {more}".rstrip(),
+                    file=self._stream,
+                )
 
     def _paint(self) -> None:
         if self._bars:
@@ -92,7 +100,7 @@ class Display:
                 self._draw()
 
     def _draw(self) -> None:
-        texts: List[str] = [line.text() for line in self._lines.values()]
+        texts: list[str] = [line.text() for line in self._lines.values()]
         with self._lock:
             if self._drawn:
                 self._stream.write(f"\x1b[{self._drawn}A")

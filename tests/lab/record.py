@@ -5,7 +5,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import List, Optional
+from typing import Optional
 
 from tests.lab import cache
 from tests.lab.errors import NodeFailed
@@ -67,7 +67,8 @@ def read(name: str) -> Record:
     try:
         stored = json.loads((folder(name) / "node.json").read_text())
         parts = {
-            part: Process(**stored[part]) if stored.get(part) else None for part in ("owner", "nspawn", "leader")
+            part: Process(**stored[part]) if stored.get(part) else None
+            for part in ("owner", "nspawn", "leader")
         }
     except FileNotFoundError:
         raise NodeFailed(f"there is no node {name}", hint="python -m tests.lab status lists them") from None
@@ -76,7 +77,7 @@ def read(name: str) -> Record:
     return Record(name, **parts)
 
 
-def names() -> List[str]:
+def names() -> list[str]:
     """All nodes that have a folder."""
     found = cache.folder("nodes").iterdir()
     return sorted(path.name for path in found if path.is_dir() and not path.name.startswith("."))

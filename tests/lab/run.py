@@ -6,8 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Mapping, Optional, Sequence, Union
+from typing import IO, Optional, Union
 
 from tests.lab.errors import CommandFailed
 

@@ -6,11 +6,12 @@ import inspect
 import json
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Optional
 
 from tests.lab import cache
 from tests.lab.errors import CommandFailed, LabError, StageFailed
@@ -26,7 +27,9 @@ class Build:
     inputs: Mapping[str, Path]
     log: Path
 
-    def run(self, *argv: str, timeout: float, cwd: Optional[Path] = None, env: Optional[Mapping[str, str]] = None) -> None:
+    def run(
+        self, *argv: str, timeout: float, cwd: Optional[Path] = None, env: Optional[Mapping[str, str]] = None
+    ) -> None:
         """Run a program; its output goes to the stage's log."""
         run(argv, timeout=timeout, cwd=cwd, env=env, log=self.log)
 
@@ -37,8 +40,8 @@ class Stage:
 
     name: str
     recipe: Callable[[Build], None]
-    inputs: Tuple["Stage", ...] = ()
-    material: Tuple[str, ...] = ()
+    inputs: tuple["Stage", ...] = ()
+    material: tuple[str, ...] = ()
     estimate: float = 10.0
     hint: str = ""
 
@@ -56,9 +59,9 @@ class Stage:
         return cache.folder("stages") / self.key
 
 
-def closure(goals: Sequence[Stage]) -> List[Stage]:
+def closure(goals: Sequence[Stage]) -> list[Stage]:
     """The goals and all that they depend on, inputs first."""
-    ordered: Dict[str, Stage] = {}
+    ordered: dict[str, Stage] = {}
 
     def add(stage: Stage) -> None:
         for needed in stage.inputs:
@@ -75,10 +78,9 @@ def make(goals: Sequence[Stage]) -> None:
     missing = [stage for stage in closure(goals) if not stage.path.exists()]
     if not missing:
         return
-    futures: Dict[str, "Future[None]"] = {}
-    with Display([(stage.key, stage.name, _estimate(stage)) for stage in missing]) as display, ThreadPoolExecutor(
-        max_workers=len(missing)
-    ) as pool:
+    futures: dict[str, Future[None]] = {}
+    lines = [(stage.key, stage.name, _estimate(stage)) for stage in missing]
+    with Display(lines) as display, ThreadPoolExecutor(max_workers=len(missing)) as pool:
 
         def work(stage: Stage) -> None:
             for needed in stage.inputs:
@@ -123,7 +125,7 @@ def _estimate(stage: Stage) -> float:
     return known if known is not None else stage.estimate
 
 
-def _durations() -> Dict[str, float]:
+def _durations() -> dict[str, float]:
     try:
         known = json.loads((cache.root() / "durations.json").read_text())
     except (FileNotFoundError, ValueError):

@@ -3,7 +3,7 @@
 
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, List, Optional, Tuple
+from typing import TYPE_CHECKING, Optional
 
 from tests.lab.errors import NodeFailed
 
@@ -22,10 +22,10 @@ class Switch:
     commit: str
     active: str  # the booted deployment's folder: it stays the same for a second patch
     pending: str
-    mounted: List[float] = field(default_factory=list)
+    mounted: list[float] = field(default_factory=list)
 
     @property
-    def binds(self) -> Tuple[Tuple[str, str, str], ...]:
+    def binds(self) -> tuple[tuple[str, str, str], ...]:
         """Source, target, mode; in StarlingX's order."""
         return (
             (f"{self.pending}/usr", "/usr", "ro,noatime"),
@@ -42,7 +42,9 @@ class Switch:
         """Do the binds that are left, up to number `stop_after`. The flag stays while some are left."""
         last = len(self.binds) if stop_after is None else stop_after
         if not len(self.mounted) <= last <= len(self.binds):
-            raise NodeFailed(f"cannot stop after {last} of {len(self.binds)} binds: {len(self.mounted)} are done")
+            raise NodeFailed(
+                f"cannot stop after {last} of {len(self.binds)} binds: {len(self.mounted)} are done"
+            )
         # One shell for all of them, mount(8) for each: as apart in time as the original's.
         lines = ["set -e", f": >{PENDING_FLAG}"]
         for source, target, mode in self.binds[len(self.mounted) : last]:

@@ -5,9 +5,10 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Mapping, Optional, Union
+from typing import Optional, Union
 
 from tests.lab.errors import NodeFailed
 from tests.lab.run import run
@@ -31,7 +32,7 @@ class Deployment:
         return f"/ostree/deploy/{OS}/deploy/{self.name}"
 
 
-def parse_status(text: str) -> List[Deployment]:
+def parse_status(text: str) -> list[Deployment]:
     """`ostree admin status`, newest first."""
     lines = re.findall(rf"^([* ]) {OS} ([0-9a-f]{{64}}\.\d+)(?: \((\w+)\))?", text, re.MULTILINE)
     return [Deployment(name, star == "*", note) for star, name, note in lines]
@@ -91,10 +92,30 @@ class Sysroot:
             file.chmod(0o755 if inside.startswith(("usr/bin/", "usr/libexec/")) else 0o644)
         self._deleted.write_text("".join(f"{path}\n" for path in sorted(deleted)))
         return self._ostree(
-            "commit", f"--repo={self.repo}", "-b", BRANCH, "-s", "lab", "--no-xattrs", "--owner-uid=0",
-            "--owner-gid=0", f"--skip-list={self._deleted}", f"--tree=ref={self._base.read_text()}",
-            f"--tree=dir={self._overlay}",
+            "commit", f"--repo={self.repo}", "-b", BRANCH, "-s", "lab",
+            f"--tree=ref={self._trimmed(sorted(deleted))}", f"--tree=dir={self._overlay}",
         ).strip()  # fmt: skip
+
+    def _trimmed(self, deleted: list[str]) -> str:
+        """The base without some files, as a commit. (`ostree commit --skip-list=` would read every file again.)"""
+        base = self._base.read_text()
+        if not deleted:
+            return base
+        checkout = self.home / "trim"
+        shutil.rmtree(checkout, ignore_errors=True)
+        self._ostree("checkout", f"--repo={self.repo}", "--require-hardlinks", base, str(checkout))
+        for path in deleted:
+            file = checkout / path.lstrip("/")
+            if file.is_dir() and not file.is_symlink():
+                shutil.rmtree(file)
+            else:
+                file.unlink(missing_ok=True)
+        trimmed = self._ostree(
+            "commit", f"--repo={self.repo}", "-b", "lab/trimmed", "-s", "lab", "--link-checkout-speedup",
+            f"--tree=dir={checkout}",
+        ).strip()  # fmt: skip
+        shutil.rmtree(checkout)
+        return trimmed
 
     def deploy(self, commit: str) -> None:
         """Deploy while the node is off."""
@@ -121,13 +142,15 @@ class Sysroot:
             raise NodeFailed(f"no boot entry in {self.phys}/boot/loader/entries")
         return best
 
-    def status(self) -> List[Deployment]:
+    def status(self) -> list[Deployment]:
         """The deployments while the node is off."""
         return parse_status(self._ostree("admin", "status", f"--sysroot={self.phys}"))
 
     def _ostree(self, *arguments: str) -> str:
         # skip-sync: libostree's sync waits for whatever else this machine writes.
-        return run(["ostree", *arguments], timeout=120, env={**os.environ, "OSTREE_SYSROOT_OPTS": "skip-sync"}).stdout
+        return run(
+            ["ostree", *arguments], timeout=120, env={**os.environ, "OSTREE_SYSROOT_OPTS": "skip-sync"}
+        ).stdout
 
 
 def _in_commit(path: str) -> str:

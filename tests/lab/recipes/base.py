@@ -36,7 +36,7 @@ def make(build: Build) -> None:
     repo = build.out / "repo"
     init_repo(build, repo)
     build.run(
-        "ostree", "commit", f"--repo={repo}", "-b", BRANCH, "-s", "lab base", "--no-xattrs",
+        "ostree", "commit", f"--repo={repo}", "-b", BRANCH, "-s", "lab base",
         f"--tree=dir={build.inputs['tree'] / 'tree'}", f"--tree=dir={overlay}", timeout=300,
     )  # fmt: skip
 

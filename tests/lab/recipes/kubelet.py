@@ -33,7 +33,9 @@ def make(build: Build) -> None:
     shutil.copytree(MODULE, module)
     major, minor = version()[1:].split(".")[:2]
     stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps)])
+    flags = " ".join(
+        ["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps)]
+    )
     build.run(
         go(),
         "build",

@@ -24,7 +24,14 @@ def make_rpm(build: Build) -> None:
     rpms = build.out / "rpms"
     rpms.mkdir()
     build.run(
-        sys.executable, str(BUILDER), "--python", "python3.11", "--out", str(rpms), timeout=600, cwd=REPOSITORY
+        sys.executable,
+        str(BUILDER),
+        "--python",
+        "python3.11",
+        "--out",
+        str(rpms),
+        timeout=600,
+        cwd=REPOSITORY,
     )
     found = sorted(rpms.glob("*.rpm"))
     if len(found) != 1:
@@ -42,10 +49,13 @@ def make_release(build: Build) -> None:
         str(rpm), timeout=120,
     )  # fmt: skip
     upper = work / "upper"
+    # overlayfs marks what it did with attributes of its own, which are no content either.
     for name in ("etc", "var", "run", "tmp", "proc", "dev"):  # mount points, not content
         shutil.rmtree(upper / name, ignore_errors=True)
+    # A list of files to skip makes ostree read all of the base again: only when the package deletes something.
+    gone = _whiteouts(upper)
     skip = build.out / "skip"
-    skip.write_text("".join(f"/{path.relative_to(upper)}\n" for path in _whiteouts(upper)))
+    skip.write_text("".join(f"/{path.relative_to(upper)}\n" for path in gone))
     repo = build.out / "repo"
     base.init_repo(build, repo)
     build.run(
@@ -53,13 +63,13 @@ def make_release(build: Build) -> None:
         base.BRANCH, timeout=120,
     )  # fmt: skip
     build.run(
-        "ostree", "commit", f"--repo={repo}", "-b", BRANCH, "-s", "lab release", "--no-xattrs",
-        f"--skip-list={skip}", f"--tree=ref={base.BRANCH}", f"--tree=dir={upper}", timeout=120,
+        "ostree", "commit", f"--repo={repo}", "-b", BRANCH, "-s", "lab release",
+        *([f"--skip-list={skip}"] if gone else []), f"--tree=ref={base.BRANCH}", f"--tree=dir={upper}", timeout=120,
     )  # fmt: skip
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _whiteouts(upper: Path) -> "list[Path]":
+def _whiteouts(upper: Path) -> list[Path]:
     """What the installation deleted: overlayfs leaves a character device 0/0 in its place."""
     found = []
     for path in upper.rglob("*"):
@@ -75,7 +85,11 @@ def rpm_stage() -> Optional[Stage]:
         return None
     content = cache.digest([REPOSITORY / name for name in SOURCES], REPOSITORY)
     return Stage(
-        "product", make_rpm, material=(content,), estimate=20, hint=f"try it by hand: python3 {BUILDER} --help"
+        "product",
+        make_rpm,
+        material=(content,),
+        estimate=20,
+        hint=f"try it by hand: python3 {BUILDER} --help",
     )
 
 
@@ -97,4 +111,3 @@ def release_stage(tree: Stage, os_base: Stage, product: Stage) -> Stage:
         estimate=8,
         hint="a scriptlet of the package may have failed",
     )
-

@@ -11,9 +11,9 @@ from tests.lab.stages import Build, Stage
 
 SUITE = "bookworm"
 PACKAGES = (
-    "systemd systemd-sysv dbus python3 libsystemd0 containerd runc ostree iptables procps iproute2 util-linux"
-    " rpm ca-certificates containernetworking-plugins busybox-static"
-).split()
+    "systemd", "systemd-sysv", "libsystemd0", "dbus", "python3", "containerd", "runc", "ostree", "iptables",
+    "procps", "iproute2", "util-linux", "rpm", "ca-certificates", "containernetworking-plugins", "busybox-static",
+)  # fmt: skip
 # Not needed on a node, and half of all files.
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian")
 LINKS = {"home": "var/home", "root": "var/roothome", "opt": "var/opt", "srv": "var/srv", "mnt": "var/mnt"}
@@ -29,7 +29,9 @@ def mirror() -> str:
         line.split()[0] for line in listed if "debian" in line and "security" not in line
     ]
     if not sites:
-        raise LabError("apt knows no Debian mirror", hint="run apt-get update; the lab takes apt's own mirror")
+        raise LabError(
+            "apt knows no Debian mirror", hint="run apt-get update; the lab takes apt's own mirror"
+        )
     return sites[0]
 
 
