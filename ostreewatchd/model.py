@@ -47,6 +47,7 @@ class Sight(Record, frozen=True, kw_only=True):
     mounts of one boot. None where the kernel has none."""
     born_at: Optional[float] = None
     """Birth of the file (statx btime), where the filesystem keeps it."""
+    is_directory: bool = True
     names: tuple[str, ...] = ()
     """What the directory lists, for a CNI configuration directory; sorted and bounded."""
     problem: str = ""

@@ -12,7 +12,7 @@ from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
 from ostreewatchd.model import History, PastAct, Snapshot, Step, Subject, Switch
 from ostreewatchd.parse.settings import Settings
-from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeSilent
+from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeSilent
 from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
@@ -57,7 +57,7 @@ class Curer:
         started = self._world.monotonic()
         try:
             said = self._world.stop(step, socket)
-        except (RuntimeSilent, AnswerUnclear) as error:
+        except (RuntimeSilent, RuntimeLost, AnswerUnclear) as error:
             said = str(error)  # Whether it took effect, the proof will tell.
         except PeerError as error:
             self._journal.report(Kind.FAILED, f"{step.subject}: not stopped: {error}", subject=step.subject)

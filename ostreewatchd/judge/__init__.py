@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from ostreewatchd.judge import stale_mount
+from ostreewatchd.judge import replaced_file, stale_mount
 from ostreewatchd.judge.rule import Rule
 from ostreewatchd.model import Finding, Snapshot
 
-RULES: tuple[Rule, ...] = (stale_mount.rule,)
+RULES: tuple[Rule, ...] = (stale_mount.rule, replaced_file.rule)
 
 
 def judge(snapshot: Snapshot) -> tuple[Finding, ...]:

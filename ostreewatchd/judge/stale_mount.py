@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
+from ostreewatchd.judge.replaced_file import replaced
 from ostreewatchd.judge.rule import Cure, Rule
 from ostreewatchd.model import Bind, Container, Finding, Reference, Snapshot, short_name
 
@@ -37,6 +38,8 @@ def _judge(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[Fin
         return rule.unknown(container, bind, because=f"in the container: {bind.sight.problem}", expected=reference)
     if reference.sight.identity is None:
         return rule.unknown(container, bind, because=f"on the host: {reference.sight.problem}")
+    if replaced(bind, reference):
+        return None  # A rule of its own.
     if bind.sight.identity == reference.sight.identity:
         return _binder_is_stale(snapshot, container, bind, reference)
     other = _differs_from_init(snapshot, bind, reference)

@@ -43,15 +43,13 @@ class DeepLook:
 
     def runtime(self, platform: Platform) -> RuntimeView:
         """The first of the platform's sockets that is there is the runtime."""
-        problem = f"no socket at {', '.join(platform.runtime_sockets)}"
+        problems = []
         for socket in platform.runtime_sockets:
             try:
                 with Runtime.connect(socket, deadline=_DEADLINE) as runtime:
                     sandboxes, containers = runtime.sandboxes(), runtime.containers()
-            except FileNotFoundError:
-                continue
             except PeerError as error:
-                problem = str(error)
+                problems.append(str(error))
                 continue
             grace = {one.sandbox_id: one.annotations for one in containers if one.state == "running"}
             return RuntimeView(
@@ -84,7 +82,7 @@ class DeepLook:
                     for one in containers
                 ),
             )
-        return RuntimeView(socket="", problem=problem)
+        return RuntimeView(socket="", problem="; ".join(problems))
 
     def kubelet(self, host: Host, platform: Platform) -> KubeletView:
         """Whether kubelet would start a stopped container again now: it runs, is healthy, and either needs no

@@ -68,6 +68,7 @@ def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False,
         mount=mount.line if mount else "",
         serial=what.serial,
         born_at=what.born_at,
+        is_directory=what.is_directory,
         names=names,
     )
 
