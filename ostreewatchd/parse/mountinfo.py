@@ -126,7 +126,7 @@ def covers(point: str, path: str) -> bool:
     return point == "/" or path == point or path.startswith(point + "/")
 
 
-_DEPLOYMENT = re.compile(r"/ostree/deploy/([^/]+)/deploy/([0-9a-f]{64}\.\d+)(/.*)?$")
+_DEPLOYMENT = re.compile(r"/ostree/deploy/([^/]+)/deploy/([0-9a-f]{64}\.[0-9]+)(/.*)?\Z", re.DOTALL)
 
 
 def deployment_of(root: str) -> tuple[str, str]:
@@ -159,10 +159,12 @@ class ContainerFilter:
             shared.append(root)
         not_var = "".join(f"(?!{re.escape(_escape(root))}[/ ])" for root in shared)
         on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
+        # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
+        field = "[^ \\n]"
         pattern = (
-            rf"^\d+ \d+ (?:(?:{on_device}) {not_var}\S+ (?!/ )"
-            rf"|\S+ \S*/ostree/deploy/[^/ ]+/deploy/[0-9a-f]{{64}}\.\d+(?:/\S*)? (?!/ )"
-            rf"|\S+ \S+ (?!/ )\S+ \S+ (?:[a-z_]+(?::\d+)? )*- overlay ).*$"
+            rf"^\d+ \d+ (?:(?:{on_device}) {not_var}{field}+ (?!/ )"
+            rf"|{field}+ {field}*/ostree/deploy/[^/ \n]+/deploy/[0-9a-f]{{64}}\.\d+(?:/{field}*)? (?!/ )"
+            rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay ).*$"
         )
         self._search = re.compile(pattern.encode("utf-8", "surrogateescape"), re.MULTILINE).finditer
 
