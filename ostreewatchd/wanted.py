@@ -12,8 +12,3 @@ WANTED = "/run/ostreewatchd/wanted"
 def ask(path: str = WANTED) -> None:
     """Make the request, or leave the one that is there. Raises OSError."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644))
-
-
-def is_asked(path: str = WANTED) -> bool:
-    """Whether a request waits to be taken up."""
-    return os.path.lexists(path)

@@ -233,7 +233,7 @@ class Watcher:
             self._journal.report(Kind.FAILED, f"{wanted.WANTED}: {error.strerror}: no remediation can be asked for")
         if not self._asked:
             self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
-            self._loop.call_later(_TAKEN_UP_WITHIN, self._alarm_if_not_taken_up)
+            self._loop.call_later(_TAKEN_UP_WITHIN, self._alarm_if_not_taken_up, _last_run())
         pause = _ASK_AGAIN[min(self._asked, len(_ASK_AGAIN) - 1)]
         self._asked += 1
         self._ask_timer = self._loop.call_later(pause, self._look_again)
@@ -242,14 +242,24 @@ class Watcher:
         self._ask_timer = None
         self.look_soon()
 
-    def _alarm_if_not_taken_up(self) -> None:
-        if wanted.is_asked() and not self._ask_alarm:
+    def _alarm_if_not_taken_up(self, run: int) -> None:
+        """The ledger tells: the file itself is removed also where the program behind it is missing."""
+        if self._asked and not self._ask_alarm and _last_run() <= run:
             self._ask_alarm = True
             self._journal.report(
                 Kind.FAILED,
-                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and has not started: does the live tree"
-                " have the product? See `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
+                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and the ledger shows none: does the live"
+                " tree have the product, and is /var writable? See `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
             )
+
+
+def _last_run() -> int:
+    """The number of the newest run in the ledger; 0 where there is none or it cannot be read."""
+    try:
+        last = ledger.last_run()
+    except ledger.LedgerError:
+        return 0
+    return last.id if last is not None else 0
 
 
 async def _serve(journal: Journal, notifier: Notifier) -> int:
