@@ -249,7 +249,8 @@ class Watcher:
             self._journal.report(
                 Kind.FAILED,
                 f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and the ledger shows none: does the live"
-                " tree have the product, and is /var writable? See `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
+                " tree have the product, and is /var writable? See `systemctl status ostreewatchd-remediate.path"
+                " ostreewatchd-remediate.service`",
             )
 
 
