@@ -23,7 +23,6 @@ from tests.lab.witness import (
     acts,
     ctl,
     facts,
-    findings,
     fresh,
     healed,
     idle,

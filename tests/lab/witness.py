@@ -144,9 +144,7 @@ def refused(node: Node, name: str, since: Optional[float] = None) -> Optional[di
 def wait_refusal(node: Node, name: str, timeout: float = 20.0) -> dict[str, Any]:
     """Wait for a refusal of that name in the journal; `status --json` must name it too, with its reason."""
     entry = node.wait(lambda: refused(node, name), timeout, f"the journal has the refusal {name}", every=0.2)
-    node.wait(
-        lambda: name in [one["name"] for one in facts(node, "status")["refusals"]], 10, f"status names {name}"
-    )
+    node.wait(lambda: name in [one["name"] for one in facts(node, "status")["refusals"]], 10, f"status names {name}")
     return entry
 
 
