@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
+from ostreewatchd.parse import yamltext
 
 MAX_BYTES = 1 << 20
 
@@ -21,8 +21,8 @@ def server(data: bytes) -> str:
     if len(data) > MAX_BYTES:
         raise KubeconfigError(f"larger than {MAX_BYTES} bytes")
     try:
-        document = yaml.safe_load(data)
-    except (yaml.YAMLError, RecursionError, ValueError):
+        document = yamltext.load(data)
+    except yamltext.NotYaml:
         raise KubeconfigError("not YAML") from None
     if not isinstance(document, dict):
         raise KubeconfigError("not a mapping")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import yaml
+from ostreewatchd.parse import yamltext
 
 MAX_BYTES = 1 << 20
 
@@ -27,9 +27,9 @@ def parse(data: bytes) -> Manifest:
     if len(data) > MAX_BYTES:
         raise ManifestError(f"larger than {MAX_BYTES} bytes")
     try:
-        document = yaml.safe_load(data)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ManifestError(f"not YAML: {' '.join(str(error).split())[:200]}") from error
+        document = yamltext.load(data)
+    except yamltext.NotYaml as error:
+        raise ManifestError(str(error)) from error
     if not isinstance(document, dict) or document.get("kind") != "Pod":
         raise ManifestError("not of kind Pod")
     metadata, spec = document.get("metadata"), document.get("spec")

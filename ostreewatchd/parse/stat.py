@@ -19,6 +19,8 @@ def parse(data: bytes) -> Optional[ProcessStat]:
     """None if the line is torn. The command may hold spaces, parentheses and newlines: it ends at the last
     closing parenthesis."""
     start, end = data.find(b"("), data.rfind(b")")
+    if not 0 <= start < end:
+        return None
     fields = data[end + 1 :].split()
     try:
         return ProcessStat(data[start + 1 : end].decode("utf-8", "replace"), int(fields[1]), int(fields[19]))
