@@ -5,6 +5,7 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Optional
 
 from tests.lab import cache, cgroups, cleanup, plan, pods, record
@@ -14,8 +15,8 @@ from tests.lab.node import Node
 DEFAULT_NAME = "lab"
 
 
-def up(name: str, bare: bool) -> int:
-    """Boot a node that stays, with a CNI writer and a bystander."""
+def up(name: str, product: plan.Choice) -> int:
+    """Boot a node that stays, with two CNI writers and a bystander."""
     begun = time.monotonic()
     if name in record.names():
         node = Node.attach(name)
@@ -23,7 +24,7 @@ def up(name: str, bare: bool) -> int:
             print(f"node {name} runs already (PID 1 is {node.leader})")
             return 0
     else:
-        node = Node.create(name, product=None if bare else plan.DEFAULT, stays=True)
+        node = Node.create(name, product=product, stays=True)
     node.boot()
     for manifest in (pods.calico_node(), pods.kube_multus(), pods.plain()):
         node.apply_pod(manifest)
@@ -109,7 +110,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
         one = verbs.add_parser(verb, help=function.__doc__)
         one.add_argument("name", nargs="?", default=DEFAULT_NAME, metavar="NAME")
         if verb == "up":
-            one.add_argument("--bare", action="store_true", help="without the product")
+            which = one.add_mutually_exclusive_group()
+            which.add_argument("--bare", action="store_true", help="without the product")
+            which.add_argument("--product", type=Path, metavar="RPM", help="with this one, not this tree's")
     verbs.add_parser("status", help=status.__doc__)
     verbs.add_parser("down", help=down.__doc__).add_argument("name", nargs="?", metavar="NAME")
     verbs.add_parser("prune", help=prune.__doc__)
@@ -122,7 +125,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
         if os.geteuid() != 0:
             raise LabError("the lab needs root", hint="it mounts, makes cgroups and namespaces")
         if asked.verb == "up":
-            return up(asked.name, asked.bare)
+            return up(asked.name, None if asked.bare else asked.product or plan.DEFAULT)
         if asked.verb == "sh":
             return sh(asked.name, command)
         if asked.verb == "patch":

@@ -16,6 +16,10 @@ from tests.lab.errors import LabError
 LOCK_LIMIT = 45 * 60.0
 
 
+class Held(LabError):
+    """Somebody else has the lock."""
+
+
 def root() -> Path:
     """The cache root: $OSTREEWATCHD_LAB, or a fixed folder below /var/cache."""
     return Path(os.environ.get("OSTREEWATCHD_LAB") or "/var/cache/ostreewatchd-lab")
@@ -50,9 +54,9 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def locked(name: str, waiting: Optional[Callable[[], None]] = None) -> Iterator[None]:
+def locked(name: str, waiting: Optional[Callable[[], None]] = None, limit: float = LOCK_LIMIT) -> Iterator[None]:
     """Hold the lock of that name; `waiting` is called once when somebody else has it."""
-    deadline = time.monotonic() + LOCK_LIMIT
+    deadline = time.monotonic() + limit
     with (folder("locks") / f"{name}.lock").open("w") as stream:
         told = False
         while True:
@@ -61,8 +65,8 @@ def locked(name: str, waiting: Optional[Callable[[], None]] = None) -> Iterator[
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise LabError(
-                        f"another process holds the lock of {name} for more than {LOCK_LIMIT:g} s",
+                    raise Held(
+                        f"another process holds the lock of {name} for more than {limit:g} s",
                         hint=f"fuser -v {stream.name} shows which",
                     ) from None
                 if not told and waiting is not None:
@@ -73,16 +77,18 @@ def locked(name: str, waiting: Optional[Callable[[], None]] = None) -> Iterator[
 
 
 def prune(keep: set[str]) -> list[str]:
-    """Remove the results that are not in `keep`, and what killed builds left; say what went."""
+    """Remove the results that are not in `keep`, and what killed builds left; say what went.
+
+    What is being made right now is left alone."""
     gone = []
     for entry in sorted(folder("stages").iterdir()):
         if entry.name in keep:
             continue
-        with locked(entry.name.split(".tmp")[0]):
+        with contextlib.suppress(Held), locked(entry.name.split(".tmp")[0], limit=0):
             shutil.rmtree(entry, ignore_errors=True)
-        gone.append(entry.name)
-    current = {f"{name}.log" for name in keep}
-    for log in sorted(folder("logs").iterdir()):
-        if log.name not in current:
-            log.unlink()
+            gone.append(entry.name)
+    for log in sorted(folder("logs").glob("*-*.log")):
+        if log.stem not in keep:
+            with contextlib.suppress(Held), locked(log.stem, limit=0):
+                log.unlink()
     return gone

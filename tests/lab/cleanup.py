@@ -70,8 +70,9 @@ def _delete(home: Path) -> None:
             kernel.clear_immutable(deployment)
     # Renamed first: a folder that is half deleted does not look like a node.
     doomed = home.with_name(f".{home.name}.{os.getpid()}")
-    home.rename(doomed)
-    shutil.rmtree(doomed)
+    with contextlib.suppress(FileNotFoundError):
+        home.rename(doomed)
+        shutil.rmtree(doomed)
 
 
 def everything() -> list[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest fixtures that give nodes: a conftest.py imports those that its tests use, and the report hook.
 
-    from tests.lab.fixtures import built, node, pytest_runtest_makereport, shared_node  # noqa: F401
+from tests.lab.fixtures import built, node, pytest_runtest_makereport, shared_node  # noqa: F401
 """
 
 import os

@@ -122,9 +122,7 @@ class Node:
         self.wait(self._serving, timeout, "containerd and kubelet run")
 
     def _serving(self) -> bool:
-        units = self.sh(
-            "systemctl is-enabled containerd kubelet; systemctl is-active containerd kubelet", check=False
-        )
+        units = self.sh("systemctl is-enabled containerd kubelet; systemctl is-active containerd kubelet", check=False)
         enabled, active = units.stdout.split()[:2], units.stdout.split()[2:]
         return all(one == "active" for one, wanted in zip(active, enabled) if wanted == "enabled")
 
@@ -159,9 +157,7 @@ class Node:
     def deploy(self, commit: str) -> None:
         """Make a deployment of a commit; it is what the next boot takes."""
         if self.running:
-            self.sh(
-                ["ostree", "admin", "deploy", "--os=debian", "--no-prune", "--retain", commit], timeout=120
-            )
+            self.sh(["ostree", "admin", "deploy", "--os=debian", "--no-prune", "--retain", commit], timeout=120)
         else:
             self.disk.deploy(commit)
 
@@ -204,9 +200,7 @@ class Node:
         name = str(manifest["metadata"]["name"])
         text = json.dumps(manifest, indent=1)
         # kubelet ignores names that begin with a dot: it never reads half a manifest.
-        self.sh(
-            f"cat >{MANIFESTS}/.{name}.new && mv {MANIFESTS}/.{name}.new {MANIFESTS}/{name}.json", input=text
-        )
+        self.sh(f"cat >{MANIFESTS}/.{name}.new && mv {MANIFESTS}/.{name}.new {MANIFESTS}/{name}.json", input=text)
         return f"{name}-{self.name}"
 
     def remove_pod(self, name: str) -> None:
@@ -275,9 +269,7 @@ class Node:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         return run(self.command(argv), timeout=timeout, check=check, input=input, env=self.environment())
 
-    def journal(
-        self, unit: Optional[str] = None, since: Optional[float] = None, **match: str
-    ) -> list[dict[str, Any]]:
+    def journal(self, unit: Optional[str] = None, since: Optional[float] = None, **match: str) -> list[dict[str, Any]]:
         """The journal's entries, also of a node that is off; `since` as time.time() gives it."""
         argv = ["journalctl", "--output=json", "--no-pager", "--quiet", "--all"]
         argv += [f"--unit={unit}"] if unit else []
@@ -291,9 +283,7 @@ class Node:
             text = run(argv, timeout=60).stdout
         return [json.loads(line) for line in text.splitlines()]
 
-    def wait(
-        self, condition: Callable[[], Optional[T]], timeout: float, what: str, every: float = 0.05
-    ) -> T:
+    def wait(self, condition: Callable[[], Optional[T]], timeout: float, what: str, every: float = 0.05) -> T:
         """Ask until the answer is true; the answer. Errors of a node that is not ready yet count as no."""
         deadline = time.monotonic() + timeout
         last: object = None

@@ -40,9 +40,7 @@ def check_machine() -> None:
     """Say at once what the machine lacks, not after ten minutes of building."""
     missing = sorted({package for program, package in PROGRAMS.items() if shutil.which(program) is None})
     if missing:
-        raise MissingPrograms(
-            f"this machine lacks: {' '.join(missing)}", hint=f"apt-get install {' '.join(missing)}"
-        )
+        raise MissingPrograms(f"this machine lacks: {' '.join(missing)}", hint=f"apt-get install {' '.join(missing)}")
     kubelet.go()
 
 
@@ -54,9 +52,7 @@ def goal(choice: Choice) -> Stage:
         return os_base
     if isinstance(choice, Path):
         if not choice.is_file():
-            raise LabError(
-                f"there is no file {choice}", hint="a product is the path of an rpm, DEFAULT or None"
-            )
+            raise LabError(f"there is no file {choice}", hint="a product is the path of an rpm, DEFAULT or None")
         rpm = product.given_rpm_stage(choice)
     else:
         own = product.rpm_stage()

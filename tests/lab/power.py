@@ -56,9 +56,7 @@ def off(known: Record, limit: float = 30.0) -> Record:
         os.kill(known.leader.pid, POWER_OFF)
     if not _ended(known, limit):
         cut(known)
-        raise NodeFailed(
-            f"node {known.name} did not power off within {limit:g} s", log=known.folder / "console.log"
-        )
+        raise NodeFailed(f"node {known.name} did not power off within {limit:g} s", log=known.folder / "console.log")
     return _settle(known)
 
 

@@ -31,11 +31,7 @@ class _Line:
         share = 1.0 if self.state == "done" else min(elapsed / self.estimate, 0.99)
         bar = ("#" * int(share * BAR)).ljust(BAR, ".")
         clock = f"{int(elapsed) // 60}:{int(elapsed) % 60:02d}"
-        usual = (
-            f"of about {int(self.estimate) // 60}:{int(self.estimate) % 60:02d}"
-            if self.state == "runs"
-            else ""
-        )
+        usual = f"of about {int(self.estimate) // 60}:{int(self.estimate) % 60:02d}" if self.state == "runs" else ""
         return f"{self.name:9} [{bar}] {clock:>5} {self.state} {usual}".rstrip()
 
 

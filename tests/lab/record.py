@@ -66,10 +66,7 @@ def read(name: str) -> Record:
     """What is on disk about a node."""
     try:
         stored = json.loads((folder(name) / "node.json").read_text())
-        parts = {
-            part: Process(**stored[part]) if stored.get(part) else None
-            for part in ("owner", "nspawn", "leader")
-        }
+        parts = {part: Process(**stored[part]) if stored.get(part) else None for part in ("owner", "nspawn", "leader")}
     except FileNotFoundError:
         raise NodeFailed(f"there is no node {name}", hint="python -m tests.lab status lists them") from None
     except (ValueError, TypeError) as error:

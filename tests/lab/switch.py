@@ -42,9 +42,7 @@ class Switch:
         """Do the binds that are left, up to number `stop_after`. The flag stays while some are left."""
         last = len(self.binds) if stop_after is None else stop_after
         if not len(self.mounted) <= last <= len(self.binds):
-            raise NodeFailed(
-                f"cannot stop after {last} of {len(self.binds)} binds: {len(self.mounted)} are done"
-            )
+            raise NodeFailed(f"cannot stop after {last} of {len(self.binds)} binds: {len(self.mounted)} are done")
         # One shell for all of them, mount(8) for each: as apart in time as the original's.
         lines = ["set -e", f": >{PENDING_FLAG}"]
         for source, target, mode in self.binds[len(self.mounted) : last]:

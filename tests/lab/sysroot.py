@@ -119,9 +119,7 @@ class Sysroot:
 
     def deploy(self, commit: str) -> None:
         """Deploy while the node is off."""
-        self._ostree(
-            "admin", "deploy", f"--sysroot={self.phys}", f"--os={OS}", "--no-prune", "--retain", commit
-        )
+        self._ostree("admin", "deploy", f"--sysroot={self.phys}", f"--os={OS}", "--no-prune", "--retain", commit)
 
     def newest(self) -> Path:
         """The deployment that a boot loader would boot, as a host path."""
@@ -148,9 +146,7 @@ class Sysroot:
 
     def _ostree(self, *arguments: str) -> str:
         # skip-sync: libostree's sync waits for whatever else this machine writes.
-        return run(
-            ["ostree", *arguments], timeout=120, env={**os.environ, "OSTREE_SYSROOT_OPTS": "skip-sync"}
-        ).stdout
+        return run(["ostree", *arguments], timeout=120, env={**os.environ, "OSTREE_SYSROOT_OPTS": "skip-sync"}).stdout
 
 
 def _in_commit(path: str) -> str:

@@ -13,6 +13,8 @@ from tests.lab.stages import Build, Stage
 
 BUSYBOX = "/bin/busybox"
 TAGS = ("registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.10.1", "localhost/busybox:1")
+# Of a sandbox. A PID 1 without a handler ignores SIGTERM, and a power off then waits for it.
+PAUSE = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 1000000 & wait $!; done"]
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -34,7 +36,7 @@ def make(build: Build) -> None:
         {
             "architecture": MACHINES.get(platform.machine(), platform.machine()),
             "os": "linux",
-            "config": {"Entrypoint": ["/bin/sleep"], "Cmd": ["1000000"], "Env": ["PATH=/bin"]},
+            "config": {"Entrypoint": PAUSE, "Env": ["PATH=/bin"]},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_id}"]},
         }
     ).encode()

@@ -8,9 +8,13 @@ from pathlib import Path
 
 from tests.lab import cache
 from tests.lab.errors import MissingPrograms
+from tests.lab.run import run
 from tests.lab.stages import Build, Stage
 
 MODULE = Path(__file__).resolve().parents[1] / "files" / "kubelet"
+
+
+NEWEST_TOO_OLD = (1, 23)
 
 
 def go() -> str:
@@ -18,6 +22,10 @@ def go() -> str:
     found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
     if found is None:
         raise MissingPrograms("no Go compiler", hint="install Go 1.24 or newer and put it on the PATH")
+    said = run([found, "version"], timeout=30, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
+    match = re.search(r"\bgo(\d+)\.(\d+)", said)
+    if match is None or (int(match.group(1)), int(match.group(2))) <= NEWEST_TOO_OLD:
+        raise MissingPrograms(f"{found} is too old: {said.strip()}", hint="install Go 1.24 or newer")
     return found
 
 
@@ -33,9 +41,7 @@ def make(build: Build) -> None:
     shutil.copytree(MODULE, module)
     major, minor = version()[1:].split(".")[:2]
     stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(
-        ["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps)]
-    )
+    flags = " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps)])
     build.run(
         go(),
         "build",

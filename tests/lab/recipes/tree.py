@@ -29,9 +29,7 @@ def mirror() -> str:
         line.split()[0] for line in listed if "debian" in line and "security" not in line
     ]
     if not sites:
-        raise LabError(
-            "apt knows no Debian mirror", hint="run apt-get update; the lab takes apt's own mirror"
-        )
+        raise LabError("apt knows no Debian mirror", hint="run apt-get update; the lab takes apt's own mirror")
     return sites[0]
 
 
