@@ -66,7 +66,7 @@ def parse(file: str, data: bytes) -> tuple[dict[str, object], list[Complaint]]:
     if len(data) > MAX_BYTES:
         return values, [Complaint(file, 1, f"larger than {MAX_BYTES} bytes: not read")]
     section = ""
-    for number, raw in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
+    for number, raw in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
