@@ -21,13 +21,14 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     for container in snapshot.containers:
         stale_above: list[str] = []
         for bind in container.binds:
-            if any(bind.path.startswith(above + "/") for above in stale_above):
-                continue  # Said already: what lies below a stale directory is stale with it.
             finding = _judge(snapshot, container, bind)
-            if finding is not None:
-                yield finding
-                if finding.verdict == "stale" and not finding.owed:
-                    stale_above.append(bind.path.rstrip("/"))
+            if finding is None:
+                continue
+            if not finding.owed and any(bind.path.startswith(above + "/") for above in stale_above):
+                continue  # Said already: what lies below a stale directory is stale with it.
+            yield finding
+            if finding.verdict == "stale" and not finding.owed:
+                stale_above.append(bind.path.rstrip("/"))
 
 
 def _judge(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[Finding]:
