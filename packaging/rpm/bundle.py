@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,14 +162,23 @@ def bundle_for(interpreter: Interpreter) -> Bundle:
     kept = cache_folder() / f"{interpreter.soabi}-{digest.hexdigest()[:16]}"
     if not kept.is_dir():
         kept.parent.mkdir(parents=True, exist_ok=True)
+        forget_unused(kept.parent)
         with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".new-") as scratch:
             made = make(interpreter, Path(scratch))
             try:
                 made.rename(kept)
             except OSError:
-                if not kept.is_dir():  # somebody else's build was not faster: a true error
+                if not kept.is_dir():  # It is there when another build was faster.
                     raise
+    os.utime(kept)
     return Bundle(kept)
+
+
+def forget_unused(cache: Path) -> None:
+    """What no build used for a month, the remains of a killed one included."""
+    for path in cache.iterdir():
+        if time.time() - path.stat().st_mtime > 30 * 86400:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def make(interpreter: Interpreter, scratch: Path) -> Path:
@@ -177,13 +187,13 @@ def make(interpreter: Interpreter, scratch: Path) -> Path:
     tools, wheels, made = scratch / "tools", scratch / "wheels", scratch / "bundle"
     python = made / "python"
     python.mkdir(parents=True)
-    pip = [interpreter.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
     try:
-        run([*pip, "--version"], seconds=60)
+        run([interpreter.executable, "-I", "-m", "venv", str(scratch / "venv")], seconds=120)
     except BuildError as error:
         raise BuildError(
-            f"{interpreter.executable} has no pip", "install it for that interpreter, on Debian python3-pip"
+            f"{interpreter.executable} makes no environment: {error}", "on Debian: python3-venv"
         ) from error
+    pip = [str(scratch / "venv/bin/python"), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
     # PYTHONPATH carries the compiler's own locked tools; the build itself sees nothing else of this machine.
     env = {**os.environ, "PYTHONPATH": str(tools), "PYTHONNOUSERSITE": "1", "PIP_NO_WARN_SCRIPT_LOCATION": "1"}
     # Not the flags that this interpreter was built with: they carry its own library path into the result.
