@@ -150,7 +150,8 @@ def _subject(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Ref
 
 def _done_before(history: History, snapshot: Snapshot, container: Container) -> str:
     """Why a second restart would be one too many (DESIGN invariant 6); empty if it would not. An intent for
-    this very container whose outcome is unknown is taken up again: stopping a stopped container is nothing."""
+    this very container whose outcome is unknown is taken up again: stopping a stopped container is nothing. And
+    one that a second look did not find stale stopped nothing: what it found may have been a torn moment."""
     switch = history.switch
     if switch is None or switch.fingerprint != snapshot.live.fingerprint:
         return ""
@@ -159,7 +160,7 @@ def _done_before(history: History, snapshot: Snapshot, container: Container) -> 
             continue
         if act.container_id != container.id:
             return f"switch {switch.id}: it was restarted once already (act {act.id}) and is stale again"
-        if act.outcome:
+        if act.outcome not in ("", "not-needed"):
             return f"switch {switch.id}: stopping it was tried (act {act.id}): {act.outcome}"
     return ""
 
@@ -252,5 +253,5 @@ def _grace(snapshot: Snapshot, container: Container, pod: RuntimePod) -> tuple[i
         if bind.writable and stale and bind.host_path in snapshot.cni_directories:
             return 0, "stopped at once, for on exit it would clean up in the wrong tree"
     text = pod.annotations.get(_GRACE_ANNOTATION, "30")
-    grace = min(_MAX_GRACE, int(text)) if text.isdecimal() else 30
+    grace = min(_MAX_GRACE, int(text)) if text.isdecimal() and len(text) < 20 else 30
     return grace, f"stopped with {grace} s of grace"
