@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From findings to steps and refusals: DESIGN §7's conditions, §5's invariants, each refusal by its name."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ostreewatchd.judge import judge
+from ostreewatchd.model import Plan, Refusal, Step
+from ostreewatchd.parse.settings import Settings
+from ostreewatchd.plan import plan
+from tests.unit.worlds import (
+    BOOTED_AT,
+    CNI,
+    NEW,
+    NEW_NAME,
+    OLD,
+    OLD_NAME,
+    World,
+    hex_id,
+    names,
+    stale,
+    there,
+    world,
+)
+
+
+def made(built: World, **settings: object) -> Plan:
+    snapshot = built.snapshot()
+    return plan(snapshot, judge(snapshot), msgspec.structs.replace(Settings(), **settings))
+
+
+def step(built: World) -> Step:
+    found = made(built)
+    assert not found.refusals, found.refusals
+    (one,) = found.steps
+    return one
+
+
+def refusal(built: World) -> Refusal:
+    found = made(built)
+    assert not found.steps, found.steps
+    (one,) = found.refusals
+    assert one.because and one.ends
+    return one
+
+
+def test_the_seeds_bug_is_one_stop() -> None:
+    """Invariant 5: the smallest cure; 11: it says why nothing smaller and nothing larger."""
+    one = step(stale())
+    assert (one.kind, str(one.subject)) == ("stop-container", "kube-system/calico-node-x1/calico-node")
+    assert one.subject.container_id == hex_id("calico-node-x1", "calico-node", 0)
+    assert one.sandbox_id == hex_id("calico-node-x1", "sandbox")
+    assert "DaemonSet" in one.because and one.smaller and one.larger
+
+
+def test_nothing_owed_is_an_empty_plan_whatever_else_is_wrong() -> None:
+    """Unknown and noted restart nothing, and a broken node is no news then."""
+    broken = world().system(problem="x").runtime(problem="y").kubelet(problem="z", refusal="r").flag()
+    assert made(broken.host("/usr", there(2)).container("a").bind("/usr", there(1))) == Plan()
+
+
+def test_several_binds_of_one_container_are_one_step() -> None:
+    built = stale().host(f"{CNI}/multus.d", there(71)).bind(f"{CNI}/multus.d", there(70, serial=500))
+    built.host("/usr", there(2)).bind("/usr", there(1))
+    assert len(made(built.host(f"{CNI}/multus.d", there(71, serial=900))).steps) == 1
+
+
+# --- started before the switch ------------------------------------------------------------------------------------
+
+
+def started(mine: object, theirs: object, *, at: float, born: object) -> World:
+    sights = (
+        msgspec.structs.replace(OLD, serial=mine),
+        msgspec.structs.replace(NEW, serial=theirs, born_at=None if born is None else BOOTED_AT + float(str(born))),
+    )
+    return world().host(CNI, sights[1]).container("a", started=at).bind(CNI, sights[0])
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "at", "born"),
+    [
+        (500, 900, 1000, None),  # the host's mount is younger than the container's bind
+        (500, 900, 1000, 10),  # a deployment made before the container started, mounted after it
+        (900, 500, 1000, 2000),  # no mount at all: the directory was replaced after the start
+        (None, None, 1000, 2000),  # a kernel without unique mount ids
+        (None, 900, 1000, 2000),
+    ],
+)
+def test_started_before_the_switch(mine: object, theirs: object, at: float, born: object) -> None:
+    """DESIGN §7, invariant 6."""
+    assert step(started(mine, theirs, at=at, born=born))
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "at", "born", "because"),
+    [
+        (900, 500, 1000, None, "(id 900) is younger than the host's (id 500)"),
+        (900, 500, 3000, 2000, "younger"),
+        (900, 900, 3000, 2000, "younger"),
+        (None, None, 3000, 2000, "cannot be told"),
+        (None, None, 1000, None, "cannot be told"),
+        (500, None, 3000, 2000, "cannot be told"),
+        (None, None, 2000, 2000, "cannot be told"),
+    ],
+)
+def test_started_after_the_switch_is_an_alarm_and_no_restart(
+    mine: object, theirs: object, at: float, born: object, because: str
+) -> None:
+    """Invariant 6: with no memory at all, a container that started after the switch is never restarted."""
+    one = refusal(started(mine, theirs, at=at, born=born))
+    assert one.name == "started-after-switch" and one.alarm and because in one.because
+
+
+# --- exactly once -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", ["cured", "pod-gone", "abandoned", ""])
+def test_restarted_in_this_switch_already(outcome: str) -> None:
+    """Invariant 6: the same subject (pod UID and container name), another container."""
+    one = refusal(stale().switch().act(container_id="0" * 64, outcome=outcome))
+    assert one.name == "already-restarted" and one.alarm and "act 1" in one.because
+
+
+@pytest.mark.parametrize("outcome", ["cured", "not-cured"])
+def test_another_switch_is_another_cure(outcome: str) -> None:
+    """Invariant 6: at most once a switch."""
+    assert step(stale().switch("s2").act(switch="s1", container_id="0" * 64, outcome=outcome))
+    # The ledger does not know the live switch yet.
+    assert step(stale().switch("s1", fingerprint="before").act(switch="s1", container_id="0" * 64, outcome=outcome))
+
+
+def test_another_subjects_restart_is_its_own() -> None:
+    for more in ({"pod_uid": "other"}, {"name": "other"}):
+        assert step(stale().switch().act(container_id="0" * 64, outcome="cured", **more))
+
+
+def test_an_intent_without_outcome_for_this_very_container_is_taken_up() -> None:
+    """Invariant 6, after a crash before the stop: stopping what still runs cannot be a second time."""
+    assert step(stale().switch().act())
+
+
+def test_a_stop_of_this_very_container_that_ended_is_not_tried_again() -> None:
+    one = refusal(stale().switch().act(outcome="pod-gone"))
+    assert one.name == "already-restarted" and "pod-gone" in one.because
+
+
+def test_a_step_that_was_not_needed_is_no_restart() -> None:
+    """Invariant 4: a second look that could not tell must not use up the cure of this switch."""
+    assert step(stale().switch().act(outcome="not-needed"))
+
+
+# --- the breaker --------------------------------------------------------------------------------------------------
+
+
+def test_one_failed_proof_stops_all_of_that_switch() -> None:
+    """DESIGN §4."""
+    built = stale().switch().act(pod_uid="other", name="kube-multus", outcome="not-cured")
+    one = refusal(built)
+    assert one.name == "breaker" and one.alarm and one.subject is None
+    assert step(built.switch("s2")), "the next switch is a new chance"
+
+
+# --- the node -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("built", "name"),
+    [
+        (stale().system(state="stopping"), "shutting-down"),
+        (stale().system(problem="timed out"), "systemd-not-answering"),
+        (stale().flag(always=True, age=1e6), "switch-in-progress"),
+        (stale().flag(always=False, age=1), "switch-in-progress"),
+        (stale().flag(always=False, age=1e6).partial(), "switch-in-progress"),
+        (stale().history(problem="disk full"), "ledger-unreadable"),
+        (stale().runtime(problem="no answer"), "runtime-not-answering"),
+        (stale().kubelet(problem="no process", refusal="kubelet-inactive"), "kubelet-inactive"),
+        (stale().kubelet(pid=1, problem="503", refusal="kubelet-unhealthy"), "kubelet-unhealthy"),
+        (stale().kubelet(pid=1, problem="timeout", refusal="kubelet-not-answering"), "kubelet-not-answering"),
+        (stale().kubelet(pid=1, problem="401?", refusal="api-server-out-of-reach"), "api-server-out-of-reach"),
+    ],
+)
+def test_a_refusal_for_the_whole_node(built: World, name: str) -> None:
+    """DESIGN §7: nothing is stopped that kubelet could not start again now; §6: settled."""
+    one = refusal(built)
+    assert one.name == name and one.subject is None and not one.alarm
+
+
+@pytest.mark.parametrize("state", ["running", "degraded", "maintenance", "starting"])
+def test_other_states_of_the_system_do_not_block(state: str) -> None:
+    assert step(stale().system(state=state))
+
+
+def test_a_stale_flag_does_not_block_where_the_mounts_are_complete() -> None:
+    """DESIGN §6: a flag that says "my script is still to run" and outlives the cap."""
+    assert step(stale().flag(always=False, age=601))
+    assert made(stale().flag(always=False, age=50), settle_cap=40.0).steps
+
+
+def test_all_that_is_wrong_with_the_node_is_said_at_once() -> None:
+    built = (
+        stale().system(state="stopping").flag().runtime(problem="r").kubelet(problem="k", refusal="kubelet-inactive")
+    )
+    assert names(made(built).refusals) == [
+        "shutting-down",
+        "switch-in-progress",
+        "runtime-not-answering",
+        "kubelet-inactive",
+    ]
+
+
+def test_who_asked_nobody_plans_nothing() -> None:
+    assert names(made(stale().not_asked()).refusals) == [
+        "systemd-not-answering",
+        "runtime-not-answering",
+        "kubelet-unknown",
+    ]
+
+
+# --- kubelet will start it again ----------------------------------------------------------------------------------
+
+SET = {"statefulset.kubernetes.io/pod-name": "a-0", "controller-revision-hash": "x"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "how"),
+    [
+        ({"controller-revision-hash": "x", "pod-template-generation": "3"}, "DaemonSet"),
+        ({"pod-template-hash": "x"}, "ReplicaSet"),
+        (SET, "StatefulSet"),
+    ],
+)
+def test_controllers_labels_say_always(labels: dict[str, str], how: str) -> None:
+    """DESIGN §7."""
+    assert how in step(stale(labels=labels)).because
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({}, "restart-policy-unknown"),
+        ({"controller-revision-hash": "x"}, "restart-policy-unknown"),
+        ({"pod-template-generation": "1"}, "restart-policy-unknown"),
+        ({"job-name": "x"}, "restart-policy-not-always"),
+        ({"batch.kubernetes.io/job-name": "x"}, "restart-policy-not-always"),
+        ({"batch.kubernetes.io/job-name": "x", "pod-template-hash": "y"}, "restart-policy-not-always"),
+    ],
+)
+def test_not_known_to_be_always_is_refused(labels: dict[str, str], name: str) -> None:
+    """DESIGN §7: not known: refused, with that reason; a Job's labels mean no."""
+    assert refusal(stale(labels=labels)).name == name
+
+
+FROM_FILE = {"kubernetes.io/config.source": "file"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"), [("OnFailure", "restart-policy-not-always"), ("Never", "restart-policy-not-always")]
+)
+def test_a_static_pods_manifest_says_no(policy: str, name: str) -> None:
+    built = stale(pod="agent-node0", annotations=FROM_FILE, labels={}).static_pod("agent", policy)
+    one = refusal(built)
+    assert one.name == name and "agent.yaml" in one.because
+
+
+def test_a_static_pods_manifest_says_always() -> None:
+    built = stale(pod="agent-node0", annotations=FROM_FILE, labels={}).static_pod("agent", "Always")
+    assert "manifests/agent.yaml" in step(built).because
+
+
+@pytest.mark.parametrize("built", [
+    stale(pod="agent-node0", annotations=FROM_FILE),
+    stale(pod="agent-node0", annotations=FROM_FILE).static_pod("agent", "Always", namespace="default"),
+    stale(pod="agent-node0", annotations=FROM_FILE).static_pod("agen", "Always"),
+    stale(pod="agent-node00", annotations=FROM_FILE).static_pod("agent", "Always"),
+])  # fmt: skip
+def test_a_static_pod_without_its_manifest(built: World) -> None:
+    """Its labels are anybody's: only the manifest counts."""
+    assert refusal(built).name == "restart-policy-unknown"
+
+
+def test_whose_it_is_must_be_known() -> None:
+    assert refusal(stale().nameless()).name == "owner-unknown"
+
+
+def test_a_container_that_the_runtime_does_not_list() -> None:
+    assert refusal(stale(known=False)).name == "runtime-does-not-know-it"
+
+
+def test_one_subjects_refusal_does_not_stop_another() -> None:
+    """Invariant 12: the healthy rest goes on."""
+    built = stale("calico-node", labels={}).container("kube-multus").bind(CNI, OLD)
+    found = made(built)
+    assert [one.subject.container for one in found.steps] == ["kube-multus"]
+    assert names(found.refusals) == ["restart-policy-unknown"]
+
+
+# --- configuration that nobody would bring back -------------------------------------------------------------------
+
+
+def confs(mine: tuple[str, ...], theirs: tuple[str, ...]) -> World:
+    old, new = msgspec.structs.replace(OLD, names=mine), msgspec.structs.replace(NEW, names=theirs)
+    return world().host(CNI, new).container("kube-multus").bind(CNI, old)
+
+
+def test_a_new_tree_without_the_configuration_is_refused() -> None:
+    """Facts §3 C33, E42: an install container does not run again."""
+    one = refusal(confs(("10-calico.conflist", "00-multus.conf"), ("00-multus.conf",)))
+    assert one.name == "cni-configuration-missing" and one.alarm and "10-calico.conflist" in one.because
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        (("00-multus.conf", "10-calico.conflist"), ("10-calico.conflist",)),
+        (("00-multus.conflist",), ()),
+        ((), ("10-calico.conflist",)),
+        (("a.conf",), ("a.conf", "b.conf")),
+    ],
+)
+def test_what_the_writer_makes_anew_at_each_start_is_not_lost(mine: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+    assert step(confs(mine, theirs))
+
+
+# --- order, grace, mode -------------------------------------------------------------------------------------------
+
+
+def test_token_writers_first_in_the_platforms_order() -> None:
+    """DESIGN §7: Calico before Multus (facts §3 F47), the others after them."""
+    built = world().host(CNI, NEW)
+    for name in ("aaa-other", "whereabouts", "kube-multus", "zzz", "calico-node"):
+        built.container(name).bind(CNI, OLD)
+    order = [one.subject.container for one in made(built).steps]
+    assert order == ["calico-node", "kube-multus", "whereabouts", "aaa-other", "zzz"]
+
+
+def test_a_stale_writer_is_stopped_at_once() -> None:
+    """DESIGN §7: what it would do on exit it would do to the wrong tree."""
+    one = step(stale(annotations={"io.kubernetes.pod.terminationGracePeriod": "60"}))
+    assert one.grace == 0 and "wrong tree" in one.because
+
+
+def below(**more: object) -> World:
+    path = f"{CNI}/multus.d"
+    return world().host(path, there(71, of=NEW_NAME, serial=900)).container("a", **more).bind(
+        path, there(70, of=OLD_NAME, serial=500)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "grace"),
+    [("45", 45), ("0", 0), ("9999", 120), ("-3", 30), ("soon", 30), ("", 30), ("9" * 5000, 30), ("1.5", 30)],
+)
+def test_anything_else_gets_the_pods_own_grace_bounded(text: str, grace: int) -> None:
+    """Invariant 8."""
+    assert step(below(annotations={"io.kubernetes.pod.terminationGracePeriod": text})).grace == grace
+
+
+def test_a_pod_that_does_not_say_its_grace_gets_kubernetes_default() -> None:
+    assert step(below()).grace == 30
+
+
+@given(st.text(max_size=20))
+def test_no_annotation_breaks_the_plan(text: str) -> None:
+    assert 0 <= step(below(annotations={"io.kubernetes.pod.terminationGracePeriod": text})).grace <= 120
+
+
+def test_mode_observe_does_all_but_the_act() -> None:
+    """DESIGN §4: the same steps, as refusals."""
+    built = stale("calico-node").container("kube-multus", labels={}).bind(CNI, OLD)
+    found = made(built, mode="observe")
+    assert not found.steps
+    assert sorted(names(found.refusals)) == ["mode-observe", "restart-policy-unknown"]
+    (one,) = [each for each in found.refusals if each.name == "mode-observe"]
+    assert one.subject is not None and one.subject.container == "calico-node" and "stop container" in one.because
+
+
+def test_the_plan_is_a_function_of_the_snapshot() -> None:
+    built = stale("b").container("a").bind(CNI, OLD).switch().act(outcome="cured", container_id="0" * 64)
+    assert made(built) == made(built)
+    assert msgspec.json.decode(msgspec.json.encode(made(built)), type=Plan) == made(built)
