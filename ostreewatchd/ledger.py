@@ -72,7 +72,8 @@ class Ledger:
                 self._db = _open(path)
                 with self._written():
                     self._db.execute(
-                        "INSERT OR REPLACE INTO note VALUES ('set-aside', ?)", (f"{self.set_aside} ({error})",)
+                        "INSERT OR REPLACE INTO note (key, value) VALUES ('set-aside', ?)",
+                        (f"{self.set_aside} ({error})",),
                     )
             except sqlite3.Error as again:
                 raise LedgerError(_hint(path, again)) from again
@@ -96,12 +97,16 @@ class Ledger:
             raise LedgerError(_hint(self.path, error)) from error
 
     def history(self) -> History:
-        """What `read` gives, over this connection."""
-        return _history(self._db)
+        """What `read` gives, over this connection. Raises LedgerError."""
+        try:
+            return _history(self._db)
+        except sqlite3.Error as error:
+            raise LedgerError(_hint(self.path, error)) from error
 
     def record_switch(self, fingerprint: str, boot_id: str, deployment: str) -> Switch:
-        """The newest switch if it has this fingerprint, else a new one with an id of its own."""
-        newest = _newest_switch(self._db)
+        """The newest switch if it has this fingerprint, else a new one with an id of its own. Raises
+        LedgerError."""
+        newest = self.history().switch
         if newest is not None and newest.fingerprint == fingerprint:
             return newest
         switch = Switch(
@@ -113,7 +118,8 @@ class Ledger:
         )
         with self._written():
             self._db.execute(
-                "INSERT INTO switch SELECT ?, ?, ?, ?, ?, COALESCE(MAX(number), 0) + 1 FROM switch",
+                "INSERT INTO switch (id, fingerprint, boot_id, deployment, seen_at, number)"
+                " SELECT ?, ?, ?, ?, ?, COALESCE(MAX(number), 0) + 1 FROM switch",
                 (switch.id, fingerprint, boot_id, deployment, switch.seen_at),
             )
             self._db.execute(
@@ -160,7 +166,7 @@ class Ledger:
             )
             self._db.execute("DELETE FROM refusal")
             self._db.executemany(
-                "INSERT INTO refusal VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO refusal (run_id, name, subject, because, ends, alarm) VALUES (?, ?, ?, ?, ?, ?)",
                 [
                     (run, one.name, str(one.subject) if one.subject else "", one.because, one.ends, one.alarm)
                     for one in plan.refusals
@@ -226,6 +232,7 @@ def _open(path: str) -> sqlite3.Connection:
         db.executescript(_SCHEMA)
         if db.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
             db.execute(f"PRAGMA user_version = {_VERSION}")
+        _history(db)  # What the check above does not see: values that cannot be read.
     except BaseException:
         db.close()
         raise
@@ -235,7 +242,7 @@ def _open(path: str) -> sqlite3.Connection:
 
 def _is_corrupt(error: sqlite3.DatabaseError) -> bool:
     text = str(error)
-    return "malformed" in text or "not a database" in text or "no such column" in text
+    return any(sign in text for sign in ("malformed", "not a database", "no such column", "Could not decode"))
 
 
 def _put_aside(path: str) -> str:
