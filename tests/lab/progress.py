@@ -70,8 +70,8 @@ class Display:
     def done(self, key: str) -> None:
         self._ends(key, "done")
 
-    def failed(self, key: str) -> None:
-        self._ends(key, "failed")
+    def failed(self, key: str, how: str) -> None:
+        self._ends(key, how)
 
     def says(self, key: str, text: str) -> None:
         self._lines[key].state = text

@@ -13,6 +13,7 @@ from typing import IO, Optional, Union
 from tests.lab.errors import CommandFailed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_running: "set[subprocess.Popen[str]]" = set()
 
 
 def run(
@@ -59,6 +60,7 @@ def _run(
         cwd=cwd,
         start_new_session=True,
     )
+    _running.add(process)
     try:
         out, err = process.communicate(input, timeout)
     except subprocess.TimeoutExpired:
@@ -70,10 +72,18 @@ def _run(
         _end(process)
         process.communicate(timeout=10)
         raise
+    finally:
+        _running.discard(process)
     if check and process.returncode != 0:
         text = tail(log) if log is not None else (out or "") + (err or "")
         raise CommandFailed(f"exit status {process.returncode}: {shown}", process.returncode, text, log)
     return subprocess.CompletedProcess(list(argv), process.returncode, out or "", err or "")
+
+
+def stop_all() -> None:
+    """End what other threads are running: their calls fail."""
+    for process in list(_running):
+        _end(process)
 
 
 def start_module(

@@ -5,9 +5,10 @@ import hashlib
 import inspect
 import json
 import shutil
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Callable, Optional
 from tests.lab import cache
 from tests.lab.errors import CommandFailed, LabError, StageFailed
 from tests.lab.progress import Display
-from tests.lab.run import run, tail
+from tests.lab.run import run, stop_all, tail
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def make(goals: Sequence[Stage]) -> None:
     missing = [stage for stage in closure(goals) if not stage.path.exists()]
     if not missing:
         return
+    stopping = threading.Event()
     futures: dict[str, Future[None]] = {}
     lines = [(stage.key, stage.name, _estimate(stage)) for stage in missing]
     with Display(lines) as display, ThreadPoolExecutor(max_workers=len(missing)) as pool:
@@ -86,15 +88,21 @@ def make(goals: Sequence[Stage]) -> None:
             for needed in stage.inputs:
                 if needed.key in futures:
                     futures[needed.key].result()
-            _make(stage, display)
+            _make(stage, display, stopping)
 
         for stage in missing:  # inputs come first, so each finds its inputs' futures
             futures[stage.key] = pool.submit(work, stage)
-    for stage in missing:
-        futures[stage.key].result()
+        try:
+            for done in as_completed(futures.values()):
+                done.result()
+        except BaseException:
+            stopping.set()
+            # A failure, or a person who has had enough: nobody waits for the other stages.
+            stop_all()
+            raise
 
 
-def _make(stage: Stage, display: Display) -> None:
+def _make(stage: Stage, display: Display, stopping: threading.Event) -> None:
     log = cache.folder("logs") / f"{stage.key}.log"
     with cache.locked(stage.key, waiting=lambda: display.says(stage.key, "another process makes it")):
         if stage.path.exists():
@@ -109,11 +117,12 @@ def _make(stage: Stage, display: Display) -> None:
         try:
             stage.recipe(Build(unfinished, {needed.name: needed.path for needed in stage.inputs}, log))
         except (LabError, OSError) as error:
-            display.failed(stage.key)
+            display.failed(stage.key, "stopped" if stopping.is_set() else "failed")
             shutil.rmtree(unfinished, ignore_errors=True)
             reason = error.message if isinstance(error, LabError) else str(error)
             hint = stage.hint if isinstance(error, CommandFailed) else getattr(error, "hint", "")
-            raise StageFailed(f"stage {stage.name}: {reason}\n{tail(log)}".rstrip(), hint, log) from error
+            said = "\n".join(line for line in tail(log).splitlines() if not line.startswith("$ "))
+            raise StageFailed(f"stage {stage.name}: {reason}\n{said}".rstrip(), hint, log) from error
         unfinished.rename(stage.path)
         _remember(stage, time.monotonic() - begun)
         display.done(stage.key)

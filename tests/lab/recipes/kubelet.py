@@ -14,19 +14,38 @@ from tests.lab.stages import Build, Stage
 MODULE = Path(__file__).resolve().parents[1] / "files" / "kubelet"
 
 
-NEWEST_TOO_OLD = (1, 23)
+OLDEST = (1, 24)
+TOOLCHAIN = "golang.org/toolchain"
+TOOLCHAIN_VERSION = "v0.0.1-go1.24.9"
 
 
 def go() -> str:
-    """The Go compiler."""
+    """A Go command, of whatever age."""
     found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
     if found is None:
-        raise MissingPrograms("no Go compiler", hint="install Go 1.24 or newer and put it on the PATH")
+        raise MissingPrograms("no Go compiler", hint="apt-get install golang-go")
+    return found
+
+
+def compiler(build: Build) -> str:
+    """A Go that can build kubelet: the one that is there, or, as Debian 12's is too old and does not know how to
+    fetch a newer one by itself, the toolchain that the Go project publishes as a module."""
+    found = go()
     said = run([found, "version"], timeout=30, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
     match = re.search(r"\bgo(\d+)\.(\d+)", said)
-    if match is None or (int(match.group(1)), int(match.group(2))) <= NEWEST_TOO_OLD:
-        raise MissingPrograms(f"{found} is too old: {said.strip()}", hint="install Go 1.24 or newer")
-    return found
+    if match is not None and (int(match.group(1)), int(match.group(2))) >= OLDEST:
+        return found
+    platform = run([found, "env", "GOOS", "GOARCH"], timeout=30).stdout.split()
+    module = f"{TOOLCHAIN}@{TOOLCHAIN_VERSION}.{'-'.join(platform)}"
+    modules = build.out / "toolchain"
+    environment = {**os.environ, "GOMODCACHE": str(modules), "GOFLAGS": "-modcacherw"}
+    build.run(found, "mod", "download", module, env=environment, timeout=600)
+    toolchain = modules / module
+    # A module's files are not executable.
+    for folder in (toolchain / "bin", *toolchain.glob("pkg/tool/*")):
+        for program in folder.iterdir():
+            program.chmod(0o755)
+    return str(toolchain / "bin/go")
 
 
 def version() -> str:
@@ -43,7 +62,7 @@ def make(build: Build) -> None:
     stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
     flags = " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps)])
     build.run(
-        go(),
+        compiler(build),
         "build",
         "-trimpath",
         "-mod=readonly",
@@ -54,10 +73,11 @@ def make(build: Build) -> None:
         str(build.out / "kubelet"),
         "k8s.io/kubernetes/cmd/kubelet",
         cwd=module,
-        env={**os.environ, "CGO_ENABLED": "0"},
+        env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
         timeout=2400,
     )
     shutil.rmtree(module)
+    shutil.rmtree(build.out / "toolchain", ignore_errors=True)
 
 
 def stage() -> Stage:
@@ -66,5 +86,5 @@ def stage() -> Stage:
         make,
         material=(cache.digest([MODULE], MODULE),),
         estimate=530,
-        hint="Go 1.24 or newer, and a reachable Go module proxy (`go env GOPROXY`)?",
+        hint="is a Go module proxy reachable (`go env GOPROXY`)?",
     )
