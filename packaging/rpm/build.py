@@ -27,7 +27,7 @@ FALLBACK_EPOCH = 1764000000
 
 PRODUCT = ("LICENSE", "ostreewatchd", "packaging", "systemd")
 OPTIONAL = ("README.md",)
-NOT_PAYLOAD = frozenset(("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
+NOT_PAYLOAD = shutil.ignore_patterns("__pycache__", ".*_cache", "*.pyi")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,7 +121,7 @@ def stage_product(source: Path, interpreter: Interpreter, stage: Path) -> Path:
     for name in (*PRODUCT, *OPTIONAL):
         origin = source / name
         if origin.is_dir():
-            shutil.copytree(origin, stage / name, ignore=lambda _, names: NOT_PAYLOAD.intersection(names))
+            shutil.copytree(origin, stage / name, ignore=NOT_PAYLOAD)
         elif origin.is_file():
             shutil.copyfile(origin, stage / name)
         elif name not in OPTIONAL:

@@ -7,6 +7,7 @@ hash of these: a change of the product's own code never compiles a library again
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -163,13 +164,12 @@ def bundle_for(interpreter: Interpreter) -> Bundle:
     if not kept.is_dir():
         kept.parent.mkdir(parents=True, exist_ok=True)
         forget_unused(kept.parent)
-        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".new-") as scratch:
-            made = make(interpreter, Path(scratch))
-            try:
-                made.rename(kept)
-            except OSError:
-                if not kept.is_dir():  # It is there when another build was faster.
-                    raise
+        # One makes it, the others wait; whoever holds the lock is bounded by its commands' time limits.
+        with open(kept.parent / f".{kept.name}.lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.is_dir():
+                with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".new-") as scratch:
+                    make(interpreter, Path(scratch)).rename(kept)
     os.utime(kept)
     return Bundle(kept)
 
@@ -178,7 +178,10 @@ def forget_unused(cache: Path) -> None:
     """What no build used for a month, the remains of a killed one included."""
     for path in cache.iterdir():
         if time.time() - path.stat().st_mtime > 30 * 86400:
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def make(interpreter: Interpreter, scratch: Path) -> Path:
@@ -197,7 +200,7 @@ def make(interpreter: Interpreter, scratch: Path) -> Path:
     # PYTHONPATH carries the compiler's own locked tools; the build itself sees nothing else of this machine.
     env = {**os.environ, "PYTHONPATH": str(tools), "PYTHONNOUSERSITE": "1", "PIP_NO_WARN_SCRIPT_LOCATION": "1"}
     # Not the flags that this interpreter was built with: they carry its own library path into the result.
-    env.update(CC="gcc", LDSHARED="gcc -shared", CFLAGS=f"-O2 -g0 -fPIC -ffile-prefix-map={scratch}=.")
+    env.update(CC="gcc", LDSHARED="gcc -shared", CFLAGS=f"-O2 -g0 -fPIC -DNDEBUG -ffile-prefix-map={scratch}=.")
     env["PIP_ROOT_USER_ACTION"] = "ignore"
     locked = [*pip, "install", "--require-hashes", "--no-compile"]
     run([*locked, "--target", str(tools), "--only-binary=:all:", "-r", str(REQUIREMENTS / "build.txt")],
