@@ -56,11 +56,12 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
         snapshot = world.look(ledger.history(), deep=True)
         findings = judge(snapshot)
         switch = _record_switch(ledger, snapshot, config)
+        # With the switch that was just recorded: an act of an older one is over and waits for no proof.
+        snapshot = msgspec.structs.replace(snapshot, history=ledger.history())
         resumed = [curer.resume(act, snapshot).name for act in snapshot.history.acts if not act.outcome]
         failed |= NOT_CURED in resumed
         if any(resumed):
             continue  # Time has passed: look again.
-        snapshot = msgspec.structs.replace(snapshot, history=ledger.history())
         plan = make_plan(snapshot, findings, config)
         if not plan.steps or switch is None or failed or idle >= _MAX_IDLE_ROUNDS:
             return _result(plan, findings, acted, failed)
