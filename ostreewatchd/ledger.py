@@ -134,8 +134,8 @@ class Ledger:
             cursor = self._db.execute(
                 "INSERT INTO act (switch_id, step, pod_uid, container, container_id, subject, because, intent_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (switch.id, step.kind, subject.pod_uid, subject.container, subject.container_id, str(subject),
-                 step.because, time.time()),
+                (switch.id, step.kind, subject.pod_uid, subject.container, subject.container_id, _text(str(subject)),
+                 _text(step.because), time.time()),
             )  # fmt: skip
             act = cursor.lastrowid
             self._db.execute("DELETE FROM act WHERE id <= (SELECT MAX(id) FROM act) - ?", (_KEPT_ACTS,))
@@ -148,7 +148,7 @@ class Ledger:
         with self._written():
             self._db.execute(
                 "UPDATE act SET outcome = ?, outcome_at = ?, proof = ? WHERE id = ?",
-                (outcome, time.time(), proof, act),
+                (outcome, time.time(), _text(proof), act),
             )
 
     def begin_run(self) -> int:
@@ -168,10 +168,13 @@ class Ledger:
             self._db.executemany(
                 "INSERT INTO refusal (run_id, name, subject, because, ends, alarm) VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    (run, one.name, str(one.subject) if one.subject else "", one.because, one.ends, one.alarm)
+                    (
+                        run, one.name, _text(str(one.subject)) if one.subject else "", _text(one.because), one.ends,
+                        one.alarm,
+                    )
                     for one in plan.refusals
                 ],
-            )
+            )  # fmt: skip
 
 
 def read(path: str = PATH) -> History:
@@ -206,6 +209,11 @@ def last_run(path: str = PATH) -> Optional[Run]:
         return None
     except (OSError, sqlite3.Error) as error:
         raise LedgerError(_hint(path, error)) from error
+
+
+def _text(text: str) -> str:
+    """What SQLite can store: a path may have bytes that are no UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _subject(text: str) -> Optional[Subject]:

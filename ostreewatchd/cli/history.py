@@ -6,10 +6,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-import msgspec
-
 from ostreewatchd import ledger
 from ostreewatchd.report import words
+from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
 
 
@@ -23,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"ostreewatchctl: {printable(history.problem)}", file=sys.stderr)
         return 3
     if options.json:
-        print(msgspec.json.format(msgspec.json.encode(history.acts), indent=2).decode())
+        print(json_text(history.acts))
         return 0
     if history.set_aside:
         print(f"an earlier ledger was corrupt and was set aside: {printable(history.set_aside)}")

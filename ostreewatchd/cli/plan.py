@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import argparse
 
-import msgspec
-
 from ostreewatchd.cli.world import exit_status, see
 from ostreewatchd.plan import plan
 from ostreewatchd.report import words
+from ostreewatchd.report.jsontext import json_text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
     config, snapshot, findings = see(deep=True)
     made = plan(snapshot, findings, config)
     if options.json:
-        print(msgspec.json.format(msgspec.json.encode(made), indent=2).decode())
+        print(json_text(made))
         return exit_status(snapshot, findings)
     for number, step in enumerate(made.steps, start=1):
         print(f"{number}. {words.step(step)}")

@@ -11,6 +11,7 @@ import msgspec
 from ostreewatchd.cli.world import exit_status, see
 from ostreewatchd.model import Finding, Snapshot
 from ostreewatchd.report import words
+from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
 
 
@@ -21,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     _, snapshot, findings = see()
     if options.json:
-        print(msgspec.json.format(msgspec.json.encode(as_object(snapshot, findings)), indent=2).decode())
+        print(json_text(as_object(snapshot, findings)))
         return exit_status(snapshot, findings)
     print(printable(words.summary(snapshot, findings)))
     for finding in findings:

@@ -11,6 +11,7 @@ from ostreewatchd import ledger
 from ostreewatchd.cli.scan import as_object, since
 from ostreewatchd.cli.world import exit_status, see
 from ostreewatchd.report import words
+from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
 
 
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
             "ledger_problem": problem,
             "ledger_set_aside": snapshot.history.set_aside,
         }
-        print(msgspec.json.format(msgspec.json.encode(everything), indent=2).decode())
+        print(json_text(everything))
         return exit_status(snapshot, findings)
     names, seen = snapshot.live.deployments, since(snapshot)
     print(f"node      {snapshot.node.name} ({snapshot.node.platform}), mode {config.mode}")
