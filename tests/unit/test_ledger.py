@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ostreewatchd import ledger
@@ -91,6 +92,18 @@ def test_a_switch_is_known_again_and_has_an_id_of_its_own(path: str) -> None:
 def test_no_ledger_is_an_empty_history(path: str) -> None:
     assert ledger.read(path) == History()
     assert not os.path.exists(path), "reading makes no file"
+
+
+def test_a_path_that_is_no_utf8_stops_no_act(path: str) -> None:
+    """Invariant 12."""
+    odd = "/etc/kubernetes/manifests/\udcff.yaml"
+    with Ledger(path) as book:
+        act = book.intend(book.record_switch("f", "b", "d"), msgspec.structs.replace(STEP, because=odd))
+        book.conclude(act, "cured", odd)
+        refusal = Refusal(name="n", because=odd, ends="e", subject=SUBJECT)
+        book.end_run(book.begin_run(), 0, "s", Plan(refusals=(refusal,)))
+    (past,) = ledger.read(path).acts
+    assert past.because == past.proof == "/etc/kubernetes/manifests/\\udcff.yaml"
 
 
 def test_synchronous_is_full(path: str) -> None:
