@@ -267,7 +267,9 @@ class Node:
     ) -> "subprocess.CompletedProcess[str]":
         """Run a shell command, or a program with arguments, on the node."""
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        return run(self.command(argv), timeout=timeout, check=check, input=input, env=self.environment())
+        shown = f"{command if isinstance(command, str) else shlex.join(command)} (on node {self.name})"
+        whole = self.command(argv)
+        return run(whole, timeout=timeout, check=check, input=input, env=self.environment(), shown=shown)
 
     def journal(self, unit: Optional[str] = None, since: Optional[float] = None, **match: str) -> list[dict[str, Any]]:
         """The journal's entries, also of a node that is off; `since` as time.time() gives it."""

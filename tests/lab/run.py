@@ -25,9 +25,12 @@ def run(
     env: Optional[Mapping[str, str]] = None,
     cwd: Optional[Path] = None,
     log: Optional[Path] = None,
+    shown: str = "",
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a program to its end; with `log`, what it prints goes there instead of into the result."""
-    shown = shlex.join(argv)
+    """Run a program to its end; with `log`, what it prints goes there instead of into the result.
+
+    `shown` is how an error names it, if not by its arguments."""
+    shown = shown or shlex.join(argv)
     if log is None:
         return _run(argv, shown, timeout, check, input, env, cwd, None, None)
     with log.open("a") as stream:

@@ -71,7 +71,8 @@ def test_commands_run_inside(bare: Node) -> None:
     with pytest.raises(CommandFailed) as failed:
         bare.sh("echo why >&2; exit 3")
     assert failed.value.status == 3
-    assert "why" in str(failed.value)
+    assert str(failed.value).startswith("exit status 3: echo why >&2; exit 3 (on node ")
+    assert "why" in failed.value.output
     with pytest.raises(CommandFailed, match="not done after"):
         bare.sh("sleep 60", timeout=0.3)
     with pytest.raises(TimedOut, match="something never happens"):
