@@ -21,7 +21,7 @@ from tests.unit.sources import ROOT, committed, modules
 _MAX_LINES = 450
 
 _MACHINE_PATHS = re.compile(
-    rb"(?<![\w.~/])(?:/work/(?:main|shared)|/home/[a-z]|/root/(?!etc|ostree)[\w.]|/Users/|/var/tmp/scratch)"
+    rb"(?<![\w.~/])(?:/work/(?:main|shared)|/home/[a-z]|/root/\.(?:pyenv|cache|local|ssh)|/Users/|/var/tmp/scratch)"
 )
 _REGISTRIES = re.compile(
     rb"https?://[^\s\"'>]*(?:pypi|simple/|/apt/|debian\.org|ubuntu\.com|goproxy|proxy\.golang|artifactory|nexus)"
