@@ -205,8 +205,8 @@ class Watcher:
             self._asked = 0
 
     def _ask_if_due(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
-        """Ask at once for what is new, then after growing pauses for what stays owed; and once for each switch,
-        so that the ledger knows it."""
+        """Ask at once for what is new, then after growing pauses for what stays owed; once for each switch, so that
+        the ledger knows it; and for an act whose outcome an interruption kept from being written."""
         owed = [finding for finding in findings if finding.owed]
         newest = snapshot.history.switch
         unknown_switch = (
@@ -214,7 +214,8 @@ class Watcher:
             and not snapshot.history.problem
             and (newest is None or newest.fingerprint != snapshot.live.fingerprint)
         )
-        if not owed and not unknown_switch:
+        unfinished = any(not act.outcome for act in snapshot.history.acts)
+        if not owed and not unknown_switch and not unfinished:
             self._asked, self._ask_alarm = 0, False
             if self._ask_timer is not None:
                 self._ask_timer.cancel()
