@@ -74,10 +74,10 @@ def fresh(node: Node, names: Iterable[str] = WRITERS) -> bool:
 def healed(
     node: Node, before: Mapping[str, Instance], names: Iterable[str] = WRITERS, timeout: float = 30.0
 ) -> dict[str, Instance]:
-    """Wait until each pod has the host's directory and the remediation is done; then each must have been
-    restarted exactly once, in place: attempt + 1, same pod UID, same sandbox. All other pods of `before`
-    must be the very containers that they were."""
-    names = tuple(names)
+    """Wait until each writer of `before` has the host's directory and the remediation is done; then each must have
+    been restarted exactly once, in place: attempt + 1, same pod UID, same sandbox. All other pods of `before` must
+    be the very containers that they were. `names` are the writers, if they are not the usual ones."""
+    names = [name for name in names if name in before]
     node.wait(lambda: fresh(node, names) and idle(node), timeout, f"{', '.join(names)} are healed")
     after = instances(node, before)
     for name, one in after.items():
@@ -133,6 +133,12 @@ def findings(node: Node, pod: Optional[str] = None) -> list[dict[str, Any]]:
 def reports(node: Node, kind: str, since: Optional[float] = None) -> list[dict[str, Any]]:
     """The product's entries of a kind in the journal."""
     return node.journal(since=since, OSTREEWATCHD_KIND=kind)
+
+
+def stops(node: Node, since: Optional[float] = None) -> list[str]:
+    """The containers, by id, that the product said it was about to stop."""
+    found = [one.get("OSTREEWATCHD_CONTAINER_ID") for one in reports(node, "intent", since)]
+    return [one for one in found if one]
 
 
 def refused(node: Node, name: str, since: Optional[float] = None) -> Optional[dict[str, Any]]:
