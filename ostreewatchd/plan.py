@@ -25,6 +25,8 @@ from ostreewatchd.model import (
 from ostreewatchd.parse.settings import Settings
 
 _MAX_GRACE = 120
+_CLOCKS_APART = 1.0
+"""Seconds. A start is known to a tick, in another clock than a birth: closer than this is no order."""
 _GRACE_ANNOTATION = "io.kubernetes.pod.terminationGracePeriod"
 _SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
@@ -181,7 +183,7 @@ def _started_after(snapshot: Snapshot, container: Container, finding: Finding) -
     if mine is not None and theirs is not None and mine < theirs:
         return ""
     born = reference.sight.born_at
-    if born is not None and container.started_at < born:
+    if born is not None and container.started_at + _CLOCKS_APART < born:
         return ""
     if mine is not None and theirs is not None:
         return f"its mount (id {mine}) is younger than the host's (id {theirs}): it was started after the switch"
