@@ -105,6 +105,8 @@ def test_started_before_the_switch(mine: object, theirs: object, at: float, born
         (None, None, 1000, None, "cannot be told"),
         (500, None, 3000, 2000, "cannot be told"),
         (None, None, 2000, 2000, "cannot be told"),
+        (None, None, 2000, 2000.5, "cannot be told"),  # closer than clocks can tell
+        (900, 500, 2000, 2000.5, "younger"),
     ],
 )
 def test_started_after_the_switch_is_an_alarm_and_no_restart(
