@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Callable
 
@@ -41,9 +41,9 @@ def test_killed_just_before_the_stop(node: Node) -> None:
     for _ in range(TRIES):
         before = start(node, pods.calico_node())
         pid = node.container("calico-node").pid
-        known = len(ledger(node, "SELECT id FROM act", poll=True))
+        known = _intents(node)
         node.in_service_patch()
-        _at(lambda: len(ledger(node, "SELECT id FROM act", poll=True)) > known, "the intent is in the ledger")
+        _at_intent(node, known)
         remediation = _main_process(node, REMEDIATION, "ostreewatchd-re")
         with _stopped(remediation):
             time.sleep(0.3)  # A stop that was sent already would have ended the container by now.
@@ -67,7 +67,7 @@ def test_killed_while_the_stop_is_under_way(node: Node) -> None:
     before = start(node, pods.calico_node())
     containerd = _main_process(node, "containerd.service", "containerd")
     node.in_service_patch()
-    _at(lambda: bool(ledger(node, "SELECT id FROM act", poll=True)), "the intent is in the ledger")
+    _at_intent(node, 0)
     with _stopped(containerd):
         # Said right before the call, which gets no answer now.
         node.wait(lambda: stops(node), 5, "the stop is about to be sent")
@@ -85,7 +85,7 @@ def test_killed_just_after_the_stop(node: Node, watcher_too: bool) -> None:
     before = start(node, pods.calico_node())
     pid = node.container("calico-node").pid
     node.in_service_patch()
-    _at(lambda: bool(ledger(node, "SELECT id FROM act", poll=True)), "the intent is in the ledger")
+    _at_intent(node, 0)
     _at(lambda: not _lives(node, pid), "the container is stopped")
     remediation = _main_process(node, REMEDIATION, "ostreewatchd-re")
     with _stopped(remediation):
@@ -107,6 +107,15 @@ def _one_restart(node: Node, before: dict[str, Instance], known: int) -> None:
     untouched(node, after, seconds=1.0)
     assert instances(node, after) == after
     assert acts(node)[known:] == [("calico-node", "cured")]
+
+
+def _intents(node: Node) -> int:
+    return len(ledger(node, "SELECT id FROM act", poll=True))
+
+
+def _at_intent(node: Node, known: int) -> None:
+    """Return the moment that there are more than the known intents."""
+    _at(lambda: _intents(node) > known, "the intent is in the ledger")
 
 
 def _at(condition: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
@@ -137,10 +146,8 @@ def _stopped(process: int) -> Iterator[None]:
     try:
         yield
     finally:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(process, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
 
 
 def _lives(node: Node, pid: int) -> bool:

@@ -108,6 +108,11 @@ def idle(node: Node) -> bool:
     return state in ("inactive", "failed") and node.sh("test -e /run/ostreewatchd/wanted", check=False).returncode == 1
 
 
+def status_text(node: Node) -> str:
+    """What the watcher tells systemd of itself."""
+    return node.sh(["systemctl", "show", "-P", "StatusText", WATCHER]).stdout.strip()
+
+
 def ctl(node: Node, *words: str, timeout: float = 60.0) -> tuple[int, str]:
     """ostreewatchctl as a person runs it: exit status and standard output."""
     done = node.sh(["ostreewatchctl", *words], check=False, timeout=timeout)
