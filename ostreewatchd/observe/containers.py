@@ -15,17 +15,22 @@ from ostreewatchd.parse.bundle import Bundle
 from ostreewatchd.parse.mountinfo import (
     ContainerFilter,
     Mount,
+    Mounts,
     MountTable,
     covers,
     deployment_of,
     host_path_of,
-    parse,
+    receives_mounts,
+    unsafe_mount,
 )
 from ostreewatchd.peers import proc
+from ostreewatchd.peers.paths import Root, What
 from ostreewatchd.platforms import Platform
 
 _LOGS = "/var/log/containers"
 _WATCHED_TREES = ("/usr", "/etc")
+_NO_DEPLOYMENT = ("/run", "/var")
+"""Where no deployment is ever mounted: ostree-prepare-root(1) keeps both out of it."""
 _MAX_BINDS = 200
 
 
@@ -36,15 +41,37 @@ class _Names(NamedTuple):
     sandbox_id: str
 
 
+class _Place(NamedTuple):
+    """A piece of the host's tree in a container. `via` as in Bind."""
+
+    host_path: str
+    path: str
+    via: str
+    mount: Mount
+
+
+class _Known(NamedTuple):
+    """What the look before found out about a process."""
+
+    container: Optional[Container]
+    """None: it holds nothing of the host's tree."""
+    receives: bool
+    """Whether the host's later mounts can reach it."""
+    moving: tuple[tuple[str, What], ...]
+    """What was at the paths that can become something else without a mount: those below a bind, and directories
+    whose names matter."""
+
+
 class ContainerLooker:
     """Finds containers; kept by the watcher from look to look."""
 
     def __init__(self, *, remember: bool) -> None:
         self._processes = Processes(remember=remember)
         self._remember = remember
-        self._settled: dict[ContainerProcess, Optional[Container]] = {}
-        """Containers none of whose mounts can change behind their back. Keyed by the whole process: a mount
-        namespace's number and a pid are reused, a container's id is not."""
+        self._known: dict[ContainerProcess, _Known] = {}
+        """Keyed by the whole process: a mount namespace's number and a pid are reused, a container's id is not."""
+        self._mounts: Optional[Mounts] = None
+        """The host's, at the look before."""
 
     def close(self) -> None:
         self._processes.close()
@@ -54,76 +81,105 @@ class ContainerLooker:
     ) -> tuple[int, list[Container], list[Problem]]:
         """How many containers run, those that hold a piece of the host's tree, and what could not be read."""
         processes, problems = self._processes.look(host.namespace)
-        looker = _Look(host, platform, (*_WATCHED_TREES, *cni_directories), problems)
+        looker = _Look(host, platform, (*_WATCHED_TREES, *cni_directories), problems, remember=self._remember)
+        no_new_mounts = host.table.mounts is self._mounts
         containers = []
-        settled: dict[ContainerProcess, Optional[Container]] = {}
+        known: dict[ContainerProcess, _Known] = {}
         for process in processes:
-            if process in self._settled:
-                container, final = self._settled[process], True
-            else:
-                container, final = looker.container(process)
-            if final and self._remember:
-                settled[process] = container
-            if container is not None:
-                containers.append(container)
-        self._settled = settled
+            one = self._known.get(process)
+            if one is None or (one.receives and not no_new_mounts) or not _is_unmoved(process, one):
+                one = looker.container(process)
+            if one is None:
+                continue
+            if self._remember:
+                known[process] = one
+            if one.container is not None:
+                containers.append(one.container)
+        self._known, self._mounts = known, host.table.mounts if self._remember else None
         containers.sort(key=lambda one: (one.pod.namespace, one.pod.name, one.name, one.id))
         return len(processes), containers, problems
+
+
+def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
+    if not known.moving:
+        return True
+    try:
+        root = proc.root(process.pid)
+        if root is None:
+            return False
+        with root:
+            return all(root.what(path, links=False) == before for path, before in known.moving)
+    except (OSError, proc.Unreadable):
+        return False
 
 
 class _Look:
     """One look's shared parts: filter, log names, where to put problems."""
 
-    def __init__(self, host: Host, platform: Platform, watched: Sequence[str], problems: list[Problem]) -> None:
+    def __init__(
+        self, host: Host, platform: Platform, watched: Sequence[str], problems: list[Problem], *, remember: bool
+    ) -> None:
         self._host = host
         self._platform = platform
         self._watched = watched
         self._problems = problems
-        self._filter = ContainerFilter(host.table)
+        self._remember = remember
+        # Other containers' root filesystems, which a container with the host's `/` has all of.
+        self._filter = ContainerFilter(host.table, unrelated=self._unrelated_overlays())
         self._links: Optional[dict[str, str]] = None
 
-    def container(self, process: ContainerProcess) -> tuple[Optional[Container], bool]:
-        """The container, None if it holds nothing of the host's tree; and whether that is final: a container
-        with mounts that receive the host's later mounts is looked at anew each time."""
+    def _unrelated_overlays(self) -> frozenset[bytes]:
+        overlays = self._host.table.mounts.overlays_below(_NO_DEPLOYMENT)
+        related = {mount.device.encode() for mount in map(self._host.table.visible, self._watched) if mount}
+        return overlays - related
+
+    def container(self, process: ContainerProcess) -> Optional[_Known]:
+        """What is known of the process now; None if nothing that holds until the next look."""
         try:
             return self._container(process)
         except proc.Unreadable as error:
             self._problems.append(Problem(where=f"container {process.container_id[:12]}", what=error.what))
-            return None, False
+            return None
 
-    def _container(self, process: ContainerProcess) -> tuple[Optional[Container], bool]:
+    def _container(self, process: ContainerProcess) -> Optional[_Known]:
         data = proc.read(process.pid, "mountinfo")
         if not data:
-            return None, False
+            return None
         mounts = list(self._filter.lines(data))
+        receives = self._remember and receives_mounts(data)
         if not mounts:
-            return None, b" master:" not in data
+            return _Known(None, receives, ())
         stat = proc.stat(process.pid)
         root = proc.root(process.pid)
         if stat is None or root is None:
-            return None, False
+            return None
         with root:
             if stat.command.startswith("runc"):
-                return None, False  # Being made: its mounts are still the host's.
+                return None  # Being made: its mounts are still the host's.
             binder_namespace = proc.mount_namespace(stat.parent)
             if binder_namespace is None:
-                return None, False
+                return None
             spec = self._bundle(process.container_id)
             if spec is not None and spec.is_sandbox:
-                return None, True
-            table = MountTable(parse(data))
-            binds = []
-            for host_path, path, via, mount in self._places(mounts, spec)[:_MAX_BINDS]:
-                binds.append(
-                    Bind(
-                        host_path=host_path,
-                        path=path,
-                        via=via,
-                        writable=mount.writable,
-                        propagated=mount.propagated,
-                        sight=sight(root, table, path, list_names=host_path in self._watched[2:], links=False),
-                    )
+                return _Known(None, False, ())
+            places = self._places(process, mounts, spec)
+            table = MountTable(Mounts(data, [place.path for place in places]))
+            # Before the rest: what changes meanwhile differs at the next look.
+            moving = self._moving(root, table, places) if self._remember else ()
+            binds = [
+                Bind(
+                    host_path=host_path,
+                    path=path,
+                    via=via,
+                    writable=mount.writable,
+                    propagated=mount.propagated,
+                    sight=sight(root, table, path, list_names=host_path in self._watched[2:], links=False),
                 )
+                for host_path, path, via, mount in places
+            ]
+        # All of the above asked for the pid: was it one and the same process?
+        if proc.mount_namespace(process.pid) != process.mount_namespace:
+            return None
         names = self._names(process, spec)
         started = stat.start_ticks / proc.TICKS
         container = Container(
@@ -139,23 +195,46 @@ class _Look:
             binder=Binder(pid=stat.parent, mount_namespace=binder_namespace),
             binds=tuple(sorted(binds, key=lambda bind: (bind.path, bind.host_path))),
         )
-        lists_names = any(bind.host_path in self._watched[2:] for bind in container.binds)
-        return container, not lists_names and b" master:" not in data
+        return _Known(container, receives, moving)
 
-    def _places(self, mounts: Iterable[Mount], spec: Optional[Bundle]) -> list[tuple[str, str, str, Mount]]:
-        """`(host path, path in the container, via, mount)` of each bind, and of each watched directory that is
-        seen by way of an ancestor's bind."""
-        places: dict[str, tuple[str, str, str, Mount]] = {}
+    def _moving(self, root: Root, table: MountTable, places: Iterable[_Place]) -> tuple[tuple[str, What], ...]:
+        found = []
+        for place in places:
+            if (place.via or place.host_path in self._watched[2:]) and unsafe_mount(table, place.path) is None:
+                try:
+                    found.append((place.path, root.what(place.path, links=False)))
+                except OSError:
+                    continue  # What is not there is looked at as all else when it comes by a mount.
+        return tuple(found)
+
+    def _places(self, process: ContainerProcess, mounts: Iterable[Mount], spec: Optional[Bundle]) -> list[_Place]:
+        """Each bind, and each watched directory that is seen by way of an ancestor's bind."""
+        places: dict[str, _Place] = {}
         for mount in mounts:
             host_path = self._host_path(mount, spec)
-            if host_path:
-                places[mount.point] = (host_path, mount.point, "", mount)
+            if host_path and not self._is_unrelated(mount, host_path):
+                places[mount.point] = _Place(host_path, mount.point, "", mount)
         for host_path, path, _, mount in list(places.values()):
             for watched in self._watched:
                 if watched != host_path and covers(host_path, watched):
                     below = path.rstrip("/") + (watched if host_path == "/" else watched[len(host_path) :])
-                    places.setdefault(below, (watched, below, host_path, mount))
-        return list(places.values())
+                    places.setdefault(below, _Place(watched, below, host_path, mount))
+        if len(places) <= _MAX_BINDS:
+            return list(places.values())
+        where = f"container {process.container_id[:12]}"
+        self._problems.append(Problem(where=where, what=f"{len(places)} binds, of which {_MAX_BINDS} are looked at"))
+        return sorted(places.values(), key=self._matters_less)[:_MAX_BINDS]
+
+    def _is_related(self, host_path: str) -> bool:
+        return any(covers(host_path, watched) or covers(watched, host_path) for watched in self._watched)
+
+    def _is_unrelated(self, mount: Mount, host_path: str) -> bool:
+        """An overlay that the runtime made, perhaps of a container that has ended since: no deployment."""
+        below = any(covers(place, host_path) for place in _NO_DEPLOYMENT)
+        return below and mount.fstype == "overlay" and not self._is_related(host_path)
+
+    def _matters_less(self, place: _Place) -> tuple[bool, str]:
+        return (not self._is_related(place.host_path), place.path)
 
     def _host_path(self, mount: Mount, spec: Optional[Bundle]) -> str:
         by_root = host_path_of(mount, self._host.table)

@@ -16,6 +16,8 @@ from ostreewatchd.peers import proc
 
 _MAX_HELD = 32768
 _MAX_PROBLEMS = 50
+_BECOMES_WITHIN = 10.0
+"""Seconds after its start in which a process is judged anew at each look."""
 
 
 class ContainerProcess(NamedTuple):
@@ -33,7 +35,7 @@ class Processes:
     def __init__(self, *, remember: bool) -> None:
         self._remember = remember
         self._held: dict[int, int] = {}
-        self._poll = select.poll()
+        self._ended = select.epoll() if remember else None
         self._containers: dict[int, ContainerProcess] = {}
         self._members: dict[int, int] = {}
         """Mount namespace by pid, of processes that are not in the host's."""
@@ -43,23 +45,28 @@ class Processes:
         problems: list[Problem] = []
         # The ended ones first: a pid that is in the list below and held is then the process that was judged.
         self._forget_ended()
-        present = proc.pids()
         fresh: dict[int, list[int]] = {}
-        for pid in present:
-            if pid in self._held:
+        held, judged = self._held, []
+        for pid in proc.pids():
+            if pid in held:
                 continue
+            judged.append(pid)
+            # Held before it is judged: should the pid be another process's by then, its end is told next time.
+            self._hold(pid)
             try:
                 namespace = proc.mount_namespace(pid)
             except proc.Unreadable as error:
+                self._release(pid)
                 if len(problems) < _MAX_PROBLEMS:
                     problems.append(Problem(where=f"process {pid}", what=error.what))
                 continue
             if namespace is None:
-                continue
-            if namespace != host_namespace:
+                self._release(pid)
+            elif namespace != host_namespace:
                 fresh.setdefault(namespace, []).append(pid)
-            self._hold(pid, namespace if namespace != host_namespace else None)
-        known = {container.mount_namespace for container in self._containers.values()}
+                if self._remember:
+                    self._members[pid] = namespace
+        known = {container.mount_namespace for container in self._containers.values()} if fresh else set()
         for namespace, members in fresh.items():
             if namespace in known:
                 continue
@@ -74,28 +81,33 @@ class Processes:
         result = list(self._containers.values())
         if not self._remember:
             self._containers = {}
+            return result, problems
+        for pid in judged:
+            if pid in held and pid not in self._containers and _is_young(pid):
+                self._release(pid)
         return result, problems
 
     def close(self) -> None:
         for pid in list(self._held):
             self._release(pid)
+        if self._ended is not None:
+            self._ended.close()
+            self._ended = None
 
-    def _hold(self, pid: int, namespace: Optional[int]) -> None:
-        if not self._remember or len(self._held) >= _MAX_HELD:
+    def _hold(self, pid: int) -> None:
+        if self._ended is None or len(self._held) >= _MAX_HELD:
             return
         try:
             fd = os.pidfd_open(pid)
         except OSError:
             return  # It ended, or descriptors are short: it is then judged anew at each look.
         self._held[pid] = fd
-        self._poll.register(fd, select.POLLIN)
-        if namespace is not None:
-            self._members[pid] = namespace
+        self._ended.register(fd, select.EPOLLIN)
 
     def _forget_ended(self) -> None:
-        if not self._held:
+        if self._ended is None or not self._held:
             return
-        ended = {fd for fd, _ in self._poll.poll(0)}
+        ended = {fd for fd, _ in self._ended.poll(0, len(self._held))}
         if not ended:
             return
         orphaned = set()
@@ -113,8 +125,14 @@ class Processes:
         fd = self._held.pop(pid, None)
         self._members.pop(pid, None)
         if fd is not None:
-            self._poll.unregister(fd)
-            os.close(fd)
+            os.close(fd)  # That takes it out of the epoll, too: nobody else has it.
+
+
+def _is_young(pid: int) -> bool:
+    """Whether it may still become something else: a container's first process starts in the host's mount
+    namespace and in another cgroup."""
+    stat = proc.stat(pid)
+    return stat is None or proc.boottime() - stat.start_ticks / proc.TICKS < _BECOMES_WITHIN
 
 
 def _container(namespace: int, members: list[int]) -> Optional[ContainerProcess]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from ostreewatchd.model import Container, Problem, Reference, Sight
 from ostreewatchd.observe.host import Host, sight
-from ostreewatchd.parse.mountinfo import MountTable, parse
+from ostreewatchd.parse.mountinfo import Mounts, MountTable
 from ostreewatchd.peers import proc
 
 
@@ -45,5 +45,5 @@ def _elsewhere(pid: int, paths: Iterable[str]) -> tuple[dict[str, Sight], list[P
     if not data or root is None:
         return {path: Sight(problem=f"process {pid} has ended") for path in paths}, []
     with root:
-        table = MountTable(parse(data))
+        table = MountTable(Mounts(data))
         return {path: sight(root, table, path) for path in paths}, []

@@ -5,9 +5,10 @@ Source: proc_pid_mountinfo(5)."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Optional
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Optional, Union, overload
 
 
 class Mount(NamedTuple):
@@ -69,52 +70,156 @@ def parse_line(line: str) -> Optional[Mount]:
         return None
 
 
-def parse(data: bytes) -> list[Mount]:
-    """All lines that are whole, in file order (which is not stacking order)."""
-    mounts = []
-    for line in data.decode("utf-8", "surrogateescape").split("\n"):
-        if line:
-            mount = parse_line(line)
-            if mount is not None:
-                mounts.append(mount)
-    return mounts
+_LOCAL = "ext2 ext3 ext4 xfs btrfs f2fs bcachefs erofs squashfs overlay tmpfs ramfs vfat iso9660 zfs"
+SAFE_FILESYSTEMS = frozenset(_LOCAL.split(" "))
+"""Filesystems on which a lookup cannot hang. All others are not touched: a lookup there cannot be interrupted."""
+
+
+class Mounts(Sequence[Mount]):
+    """The lines of a mountinfo that are whole, in file order (which is not stacking order). Each is parsed when
+    it is asked for: of the thousands of a node a look needs ten. A line is named by where it starts."""
+
+    def __init__(self, data: bytes, ways: Optional[Iterable[str]] = None) -> None:
+        """`ways`: only the mounts that a lookup of one of these paths can meet."""
+        wanted = None if ways is None else {_encode(point) for path in ways for point in _prefixes(path)}
+        self._data = data
+        self._made: dict[int, Mount] = {}
+        self._starts: list[int] = []
+        self._devices: dict[bytes, list[int]] = {}
+        self._overlays: list[tuple[bytes, bytes]] = []
+        self.ids: dict[int, int] = {}
+        self.children: dict[tuple[int, bytes], int] = {}
+        """By the parent's id and the mount point."""
+        self.top: Optional[int] = None
+        roots, start = [], 0
+        for line in data.split(b"\n"):
+            here, start = start, start + len(line) + 1
+            fields = line.split(b" ", 5)
+            if wanted is not None and fields[4:5] and fields[4] not in wanted and b"\\" not in fields[4]:
+                continue
+            # A torn line is one without a dash and two fields after it.
+            tail = fields[5].partition(b" - ")[2] if len(fields) > 5 else b""
+            if b" " not in tail:
+                continue
+            try:
+                number, parent = int(fields[0]), int(fields[1])
+            except ValueError:
+                continue
+            point = fields[4] if b"\\" not in fields[4] else _encode(unescape(_decode(fields[4])))
+            self._starts.append(here)
+            self._devices.setdefault(fields[2], []).append(here)
+            if tail.startswith(b"overlay "):
+                self._overlays.append((fields[2], point))
+            self.ids[number] = here
+            if point == b"/":
+                roots.append((number, parent, here))
+            else:
+                self.children[parent, point] = here
+        for number, parent, here in roots:
+            if parent == number or parent not in self.ids:
+                self.top = here
+            else:
+                self.children[parent, b"/"] = here
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Mount: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Mount]: ...
+
+    def __getitem__(self, index: Union[int, slice]) -> Union[Mount, list[Mount]]:
+        if isinstance(index, slice):
+            return [self.at(start) for start in self._starts[index]]
+        return self.at(self._starts[index])
+
+    def at(self, start: int) -> Mount:
+        """The mount whose line starts there."""
+        mount = self._made.get(start)
+        if mount is None:
+            end = self._data.find(b"\n", start)
+            mount = parse_line(_decode(self._data[start:end] if end >= 0 else self._data[start:]))
+            if mount is None:
+                raise ValueError(f"no line starts at {start}")
+            self._made[start] = mount
+        return mount
+
+    def on_device(self, device: str) -> list[Mount]:
+        """Those of one filesystem."""
+        return [self.at(start) for start in self._devices.get(_encode(device), ())]
+
+    def overlays_below(self, places: tuple[str, ...]) -> frozenset[bytes]:
+        """The devices of overlays all of whose mount points are below one of these directories."""
+        below = tuple(_encode(place) + b"/" for place in places)
+        elsewhere = {device for device, point in self._overlays if not point.startswith(below)}
+        return frozenset(device for device, _ in self._overlays if device not in elsewhere)
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+@functools.lru_cache(maxsize=1)
+def parse(data: bytes) -> Mounts:
+    """All lines that are whole. PID 1's table is parsed once for as long as it does not change: its bytes are
+    then the same."""
+    return Mounts(data)
 
 
 class MountTable:
-    """Answers which mount a path is on. Built from PID 1's lines once per look."""
+    """Answers which mount a path is on."""
 
-    def __init__(self, mounts: Sequence[Mount]) -> None:
+    def __init__(self, mounts: Mounts) -> None:
         self.mounts = mounts
-        self._children: dict[tuple[int, str], Mount] = {}
-        self._ids = ids = {mount.id: mount for mount in mounts}
-        self._top: Optional[Mount] = None
-        for mount in mounts:
-            if mount.point == "/" and (mount.parent not in ids or mount.parent == mount.id):
-                self._top = mount
-            else:
-                self._children[mount.parent, mount.point] = mount
+
+    def _way(self, path: str) -> list[Mount]:
+        """The mounts that a lookup of the absolute, symlink-free `path` meets, by the chain of parents: from the
+        root down, at each mount to the child that the walk meets first. Of mounts at one point the walk sees the
+        last. The last line for a mount point can be a mount tucked below another one, so order in the file says
+        nothing."""
+        mounts = self.mounts
+        way: list[Mount] = []
+        if mounts.top is None:
+            return []
+        prefixes = [(prefix, _encode(prefix)) for prefix in _prefixes(path)]
+        current: Optional[int] = mounts.top
+        for _ in range(len(mounts)):
+            if current is None:
+                break
+            mount = mounts.at(current)
+            if way and way[-1].point == mount.point:
+                way.pop()
+            way.append(mount)
+            current = None
+            for prefix, encoded in prefixes:
+                if covers(mount.point, prefix):
+                    current = mounts.children.get((mount.id, encoded))
+                    if current is not None:
+                        break
+        return way
 
     def visible(self, path: str) -> Optional[Mount]:
-        """The mount that a lookup of the absolute, symlink-free `path` ends on, by the chain of parents: from
-        the root down, at each mount to the child that the walk meets first. The last line for a mount point
-        can be a mount tucked below another one, so order in the file says nothing."""
-        prefixes = tuple(_prefixes(path))
-        current = self._top
-        for _ in range(len(self.mounts)):
-            if current is None:
-                return None
-            for prefix in prefixes:
-                child = self._children.get((current.id, prefix)) if covers(current.point, prefix) else None
-                if child is not None:
-                    current = child
-                    break
-            else:
-                return current
-        return current
+        """The mount that a lookup of the absolute, symlink-free `path` ends on."""
+        way = self._way(path)
+        return way[-1] if way else None
+
+    def unsafe(self, path: str) -> Optional[Mount]:
+        """The first mount on the way to `path` whose filesystem may not answer."""
+        for mount in self._way(path):
+            if mount.fstype not in SAFE_FILESYSTEMS:
+                return mount
+        return None
 
     def by_id(self, mount_id: Optional[int]) -> Optional[Mount]:
         """The mount with this id; None if there is none, or no id is known."""
-        return self._ids.get(mount_id) if mount_id is not None else None
+        start = self.mounts.ids.get(mount_id) if mount_id is not None else None
+        return self.mounts.at(start) if start is not None else None
 
     def stack(self, path: str) -> int:
         """How many mounts have exactly this mount point."""
@@ -146,34 +251,72 @@ class ContainerFilter:
     devices that the host's tree is on. Dropped of the latter: the stateroot's `/var`, which all deployments
     share (ostree-prepare-root(1)), so that nothing below it can be stale by a switch."""
 
-    def __init__(self, host: MountTable) -> None:
+    def __init__(self, host: MountTable, *, unrelated: frozenset[bytes] = frozenset()) -> None:
+        """`unrelated`: devices of overlays that are no part of the host's tree and are left out, too."""
         devices = set()
         for path in ("/", "/usr", "/etc"):
             mount = host.visible(path)
             if mount is not None:
                 devices.add(mount.device)
-        shared = []
         var = host.visible("/var")
+        var_root = ""
         if var is not None:
-            root = var.root if var.point == "/var" else (var.root.rstrip("/") + "/var")
-            shared.append(root)
-        not_var = "".join(f"(?!{re.escape(_escape(root))}[/ ])" for root in shared)
+            var_root = _escape(var.root if var.point == "/var" else (var.root.rstrip("/") + "/var"))
+        self._unrelated = unrelated
+        self._on_device = [
+            (f" {device} ".encode(), _encode(f" {device} {var_root}/"), _encode(f" {device} {var_root} "))
+            for device in sorted(devices)
+        ]
+        not_var = f"(?!{re.escape(var_root)}[/ ])" if var is not None else ""
         on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
         # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
         field = "[^ \\n]"
         pattern = (
-            rf"^\d+ \d+ (?:(?:{on_device}) {not_var}{field}+ (?!/ )"
+            rf"\d+ \d+ (?:(?:{on_device}) {not_var}{field}+ (?!/ )"
             rf"|{field}+ {field}*/ostree/deploy/[^/ \n]+/deploy/[0-9a-f]{{64}}\.\d+(?:/{field}*)? (?!/ )"
-            rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay ).*$"
+            rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay )"
         )
-        self._search = re.compile(pattern.encode("utf-8", "surrogateescape"), re.MULTILINE).finditer
+        self._match = re.compile(_encode(pattern)).match
 
     def lines(self, data: bytes) -> Iterator[Mount]:
         """The candidates among a container's lines."""
-        for match in self._search(data):
-            mount = parse_line(match.group().decode("utf-8", "surrogateescape"))
-            if mount is not None and mount.point != "/":
-                yield mount
+        if self._has_none(data):
+            return
+        unrelated = self._unrelated
+        for line in data.split(b"\n"):
+            if unrelated and not unrelated.isdisjoint(line.split(b" ", 3)[2:3]):
+                continue
+            if self._match(line) is not None:
+                mount = parse_line(_decode(line))
+                if mount is not None and mount.point != "/":
+                    yield mount
+
+    def _has_none(self, data: bytes) -> bool:
+        """Whether counting tells already that no line can match, as it does for nearly all containers."""
+        # Each `/ostree/deploy/` of a deployment is followed by a second `/deploy/`.
+        if data.count(b"/deploy/") != data.count(b"/ostree/deploy/"):
+            return False
+        for device, below_var, var in self._on_device:
+            rest = data.count(device) - data.count(below_var)
+            if rest and rest != data.count(var):
+                return False
+        overlay = data.find(b" - overlay ")
+        if overlay < 0:
+            return True
+        line = data[data.rfind(b"\n", 0, overlay) + 1 : overlay]
+        return line.split(b" ", 5)[4:5] == [b"/"] and data.find(b" - overlay ", overlay + 1) < 0
+
+
+def receives_mounts(data: bytes) -> bool:
+    """Whether later mounts elsewhere can reach this mount namespace (HostToContainer, Bidirectional) at any place
+    but its root: a runtime leaves that a slave of the one that it mounted for the container, where nobody mounts."""
+    for mark in (b" master:", b" shared:"):
+        at = data.find(mark)
+        while at >= 0:
+            if data[data.rfind(b"\n", 0, at) + 1 : at].split(b" ", 5)[4:5] != [b"/"]:
+                return True
+            at = data.find(mark, at + 1)
+    return False
 
 
 def _escape(text: str) -> str:
@@ -187,9 +330,8 @@ def host_path_of(mount: Mount, host: MountTable) -> str:
     if name:
         return inside
     best: Optional[Mount] = None
-    for candidate in host.mounts:
-        leads_there = candidate.device == mount.device and covers(candidate.root, mount.root)
-        if leads_there and (best is None or len(candidate.root) > len(best.root)):
+    for candidate in host.mounts.on_device(mount.device):
+        if covers(candidate.root, mount.root) and (best is None or len(candidate.root) > len(best.root)):
             best = candidate
     if best is None:
         return ""
@@ -197,17 +339,9 @@ def host_path_of(mount: Mount, host: MountTable) -> str:
     return (best.point.rstrip("/") + rest) or "/"
 
 
-_LOCAL = "ext2 ext3 ext4 xfs btrfs f2fs bcachefs erofs squashfs overlay tmpfs ramfs vfat iso9660 zfs"
-SAFE_FILESYSTEMS = frozenset(_LOCAL.split(" "))
-"""Filesystems on which a lookup cannot hang. All others are not touched: a lookup there cannot be interrupted."""
-
-
 def unsafe_mount(table: MountTable, path: str) -> Optional[Mount]:
     """The first mount on the way to `path` whose filesystem may not answer; None if there is none."""
-    for mount in {table.visible(part) for part in _prefixes(path)}:
-        if mount is not None and mount.fstype not in SAFE_FILESYSTEMS:
-            return mount
-    return None
+    return table.unsafe(path)
 
 
 def _prefixes(path: str) -> Iterator[str]:

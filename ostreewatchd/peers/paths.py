@@ -46,6 +46,8 @@ class What(NamedTuple):
     born_at: Optional[float]
     links: int
     is_directory: bool
+    modified: tuple[int, int] = (0, 0)
+    """Seconds and nanoseconds: for a directory, when a name in it came or went."""
 
 
 class Root:
@@ -182,6 +184,7 @@ def _statx(fd: int) -> What:
     got, _, _, links, _, _, mode = struct.unpack_from("=IIQIIIH", raw, 0)
     (ino,) = struct.unpack_from("=Q", raw, 32)
     seconds, nanoseconds = struct.unpack_from("=qI", raw, 80)
+    modified = struct.unpack_from("=qI", raw, 112)
     major, minor = struct.unpack_from("=II", raw, 136)
     return What(
         identity=Identity(dev=os.makedev(major, minor), ino=ino),
@@ -190,6 +193,7 @@ def _statx(fd: int) -> What:
         born_at=(seconds + nanoseconds / 1e9 or None) if got & _STATX_BTIME else None,
         links=links,
         is_directory=(mode & 0o170000) == 0o040000,
+        modified=modified,
     )
 
 

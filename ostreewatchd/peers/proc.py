@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Iterator
 from typing import Optional
@@ -15,6 +16,9 @@ from ostreewatchd.peers.paths import Root
 TICKS = os.sysconf("SC_CLK_TCK")
 MAX_FILE = 64 << 20
 """A mountinfo of a hundred thousand lines is some ten MiB."""
+_PAGES = 16 << 10
+_HOST_MOUNTS_AGE = 60.0
+"""Seconds after which PID 1's mount table is read although nothing changed."""
 
 
 class Unreadable(Exception):
@@ -33,7 +37,8 @@ def pids() -> list[int]:
 def mount_namespace(pid: int) -> Optional[int]:
     """The inode of the process's mount namespace. Raises Unreadable without CAP_SYS_PTRACE."""
     try:
-        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+        # The link's text has the inode that a stat gives, and costs half of it. A zombie has no namespace: ENOENT.
+        return int(os.readlink(f"/proc/{pid}/ns/mnt")[len("mnt:[") : -1])
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
@@ -41,7 +46,14 @@ def mount_namespace(pid: int) -> Optional[int]:
 
 
 def read(pid: int, name: str) -> Optional[bytes]:
-    """A whole file of the process. Raises Unreadable, also for a file of absurd size."""
+    """A whole file of the process. Raises Unreadable, also for a file of absurd size. Of PID 1's mountinfo the
+    same bytes as before, for as long as the kernel says that nothing changed."""
+    if pid == 1 and name == "mountinfo":
+        return _HOST_MOUNTS.read()
+    return _read_file(pid, name)
+
+
+def _read_file(pid: int, name: str) -> Optional[bytes]:
     try:
         fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
@@ -49,23 +61,90 @@ def read(pid: int, name: str) -> Optional[bytes]:
     except OSError as error:
         raise Unreadable(f"/proc/{pid}/{name}: {error.strerror}") from error
     try:
-        first = os.read(fd, 1 << 16)
-        if not first:
-            return b""
-        chunks, total = [first], len(first)
-        while total <= MAX_FILE:
-            chunk = os.read(fd, 1 << 20)
-            if not chunk:
-                return b"".join(chunks) if len(chunks) > 1 else first
-            chunks.append(chunk)
-            total += len(chunk)
+        data = _read(fd)
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
         raise Unreadable(f"/proc/{pid}/{name}: {error.strerror}") from error
     finally:
         os.close(fd)
-    raise Unreadable(f"/proc/{pid}/{name}: larger than {MAX_FILE} bytes")
+    if data is None:
+        raise Unreadable(f"/proc/{pid}/{name}: larger than {MAX_FILE} bytes")
+    return data
+
+
+def _read(fd: int) -> Optional[bytes]:
+    """Up to the end; None if that does not come within MAX_FILE."""
+    # The kernel gives a page at a time, however large the buffer is.
+    data = os.read(fd, _PAGES)
+    chunk = os.read(fd, _PAGES) if data else b""
+    if not chunk:
+        return data
+    chunks, total = [data], len(data)
+    while chunk:
+        chunks.append(chunk)
+        total += len(chunk)
+        if total > MAX_FILE:
+            return None
+        chunk = os.read(fd, _PAGES)
+    return b"".join(chunks)
+
+
+class _HostMounts:
+    """PID 1's mount table, which on a node with a thousand containers takes the kernel longer to write than the
+    rest of a look. It is kept open: poll(2) tells whether it changed since the last poll (proc_pid_mountinfo(5)),
+    and is exact. Options of a filesystem can change without a word, so it is read anew now and then."""
+
+    def __init__(self) -> None:
+        self._owner: tuple[int, Optional[int]] = (0, None)
+        self._poll = select.poll()
+        self._fd = -1
+        self._data: Optional[bytes] = None
+        self._read_at = 0.0
+
+    def read(self) -> Optional[bytes]:
+        # A child of ours shares the open file and would take our events; PID 1 may have another namespace.
+        owner = (os.getpid(), mount_namespace(1))
+        if self._fd < 0 or owner != self._owner:
+            self._open(owner)
+        elif not self._poll.poll(0) and time.monotonic() - self._read_at < _HOST_MOUNTS_AGE:
+            return self._data
+        if self._fd < 0:
+            return None
+        self._read_at = time.monotonic()
+        try:
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            data = _read(self._fd)
+        except OSError as error:
+            raise Unreadable(f"/proc/1/mountinfo: {error.strerror}") from error
+        if data is None:
+            raise Unreadable(f"/proc/1/mountinfo: larger than {MAX_FILE} bytes")
+        if data != self._data:
+            self._data = data
+        return self._data
+
+    def forget(self) -> None:
+        """The next read opens it anew, as a program does that has just started."""
+        self._owner = (0, None)
+
+    def _open(self, owner: tuple[int, Optional[int]]) -> None:
+        if self._fd >= 0:
+            self._poll.unregister(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+        try:
+            self._fd = os.open("/proc/1/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        except OSError as error:
+            raise Unreadable(f"/proc/1/mountinfo: {error.strerror}") from error
+        # Not POLLIN: that is always there. POLLERR comes unasked.
+        self._poll.register(self._fd, select.POLLPRI)
+        self._owner, self._data = owner, None
+
+
+_HOST_MOUNTS = _HostMounts()
+forget_host_mounts = _HOST_MOUNTS.forget
 
 
 def stat(pid: int) -> Optional[ProcessStat]:
