@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measuring of scans, run inside the node: python -m bench.inside FLOOR REPETITIONS STATE.
+"""The measuring of scans, run inside the node: python -m bench.inside FLOOR REPETITIONS.
 
-STATE is `fresh` or `stale`. Prints one JSON object: nanoseconds by kind, repetition by repetition, and what was
-found, for the caller to check."""
+Prints one JSON object: nanoseconds by kind, repetition by repetition, and what was found, for the caller to
+check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from ostreewatchd.judge import judge
 from ostreewatchd.model import Finding, History
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.look import look
+from ostreewatchd.parse import mountinfo
 from ostreewatchd.parse.settings import Settings
+from ostreewatchd.peers import proc
 
 _Key = tuple[str, str, str, bool, str]
 
@@ -52,9 +54,14 @@ def main(arguments: list[str]) -> int:
             floor.stdin.write("scan\n")
             floor.stdin.flush()
             counts = [int(part) for part in floor.stdout.readline().split()]
+            # Cold: as a program does that has just started.
+            proc.forget_host_mounts()
+            mountinfo.parse.cache_clear()
             once = ContainerLooker(remember=False)
-            cold, warm = _scan(once), _scan(kept)
+            cold = _scan(once)
             once.close()
+            _scan(kept)
+            warm = _scan(kept)
             for kind, took in (("floor", counts[0]), ("cold", cold[0]), ("warm", warm[0])):
                 if number >= 0:
                     times[kind].append(took)

@@ -29,6 +29,7 @@ class Measured(NamedTuple):
 def rows(node: Node, repetitions: int, sample: int) -> Iterator[Row]:
     """The figures of one node."""
     count = sum(len(pod.containers) for pod in node.pods)
+    node.settle()
     fresh, right = _inside(node, repetitions, set())
     yield times(f"floor, {count} namespaces", fresh.floor)
     yield from _against(count, "", fresh)

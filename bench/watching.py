@@ -198,6 +198,7 @@ def latency_row(node: Node, interpreter: Interpreter, repetitions: int) -> Row:
 def rest_rows(node: Node, interpreter: Interpreter, idle: float, storm: int) -> Iterator[Row]:
     """At rest, in a storm, and in a storm just after a switch, when each mount is a reason to look."""
     count = sum(len(pod.containers) for pod in node.pods)
+    node.settle()
     with Watcher(node, interpreter) as watcher:
         time.sleep(0.5)
         share, milliseconds, switches = _usage(watcher, lambda: time.sleep(idle))
