@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 90.0
+LIMIT = 60.0
 
 needs_root = [
     pytest.mark.host,
@@ -64,6 +64,8 @@ def run(module: str, name: str, arguments: dict[str, Any]) -> None:
             timeout=LIMIT,
             check=False,
         )
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"no end within {LIMIT:g} s\n{error.stdout!r}\n{error.stderr!r}", pytrace=False)
     finally:
         remove_cgroups(token)
     if done.returncode != 0:
