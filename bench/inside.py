@@ -13,14 +13,15 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ostreewatchd import settings
 from ostreewatchd.judge import judge
 from ostreewatchd.model import Finding, History
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.look import look
 from ostreewatchd.parse import mountinfo
-from ostreewatchd.parse.settings import Settings
 from ostreewatchd.peers import proc
 
+_DEFAULTS, _ = settings.load(())
 _Key = tuple[str, str, str, bool, str]
 
 
@@ -33,7 +34,7 @@ class _Answer(NamedTuple):
 def _scan(looker: ContainerLooker) -> tuple[int, int, Sequence[Finding], list[str]]:
     """Nanoseconds, containers, findings, problems."""
     before = time.perf_counter_ns()
-    snapshot = look(Settings(), looker, History())
+    snapshot = look(_DEFAULTS, looker, History())
     findings = judge(snapshot)
     took = time.perf_counter_ns() - before
     return took, snapshot.container_count, findings, [f"{one.where}: {one.what}" for one in snapshot.problems]

@@ -21,7 +21,7 @@ from bench import build
 from bench.build import BenchError, Interpreter
 from bench.node import Node
 from bench.table import Row
-from ostreewatchd.parse.settings import Settings
+from ostreewatchd import settings
 from ostreewatchd.report.journal import Kind
 
 _RSS_GOAL, _LATENCY_GOAL, _IDLE_GOAL, _STORM_GOAL = 30.0, 100.0, 0.1, 5.0
@@ -174,7 +174,7 @@ def memory_rows(node: Node, interpreters: list[Interpreter]) -> Iterator[Row]:
 def latency_row(node: Node, interpreter: Interpreter, repetitions: int) -> Row:
     """From the return of the last mount(2) to the first finding in the journal."""
     count = sum(len(pod.containers) for pod in node.pods)
-    settle = Settings().settle
+    settle = settings.load(())[0].settle
     found = []
     with Watcher(node, interpreter) as watcher:
         for _ in range(repetitions):

@@ -6,7 +6,7 @@ Nothing here reads the world. Times are seconds since the epoch (`*_at`) or seco
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Literal, Optional
 
 import msgspec
 
@@ -22,6 +22,29 @@ def short_name(deployment: str) -> str:
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What all types here are: immutable, compared by value, written to JSON by msgspec."""
+
+
+Mode = Literal["heal", "observe"]
+Verdict = Literal["fresh", "stale", "unknown"]
+OutcomeName = Literal["", "cured", "not-cured", "not-needed", "pod-gone", "superseded", "abandoned"]
+"""How an act ended. Empty: it has not, or nothing was done. `superseded`: another switch came before its end;
+`abandoned`: the same, found out later."""
+
+
+class Settings(Record, frozen=True, kw_only=True):
+    """All settings with their defaults. A key in the configuration file is a field here."""
+
+    mode: Mode = "heal"
+    settle: float = 0.3
+    """Seconds without a relevant mount after which the host counts as quiet."""
+    settle_cap: float = 600.0
+    """Seconds after which waiting for quiet becomes a report."""
+    resync: float = 300.0
+    """Seconds between looks that nothing asked for."""
+    proof: float = 90.0
+    """Seconds that kubelet has to start a stopped container again."""
+    cni_directories: tuple[str, ...] = ()
+    """CNI configuration directories besides the platform's own."""
 
 
 class Identity(Record, frozen=True, kw_only=True):
@@ -48,6 +71,8 @@ class Sight(Record, frozen=True, kw_only=True):
     born_at: Optional[float] = None
     """Birth of the file (statx btime), where the filesystem keeps it."""
     is_directory: bool = True
+    absent: bool = False
+    """There is no such path (and not: it could not be looked at)."""
     names: tuple[str, ...] = ()
     """What the directory lists, for a CNI configuration directory; sorted and bounded."""
     problem: str = ""
@@ -139,6 +164,28 @@ class Flag(Record, frozen=True, kw_only=True):
     age: float
 
 
+class Subject(Record, frozen=True, kw_only=True):
+    """What may have to be restarted."""
+
+    kind: str = "container"
+    namespace: str = ""
+    pod: str = ""
+    pod_uid: str = ""
+    container: str = ""
+    container_id: str = ""
+    unit: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "unit":
+            return self.unit
+        return f"{self.namespace}/{self.pod}/{self.container}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a restart is counted by: a restarted container has another id and is the same subject."""
+        return (self.pod_uid, self.container)
+
+
 class Switch(Record, frozen=True, kw_only=True):
     """A live switch as the ledger knows it."""
 
@@ -147,6 +194,8 @@ class Switch(Record, frozen=True, kw_only=True):
     boot_id: str
     deployment: str
     seen_at: float
+    seen_boottime: float = 0.0
+    """When a remediation first saw it: the switch itself was earlier."""
 
 
 class PastAct(Record, frozen=True, kw_only=True):
@@ -155,13 +204,10 @@ class PastAct(Record, frozen=True, kw_only=True):
     id: int
     switch_id: str
     step: str
-    pod_uid: str
-    container: str
-    container_id: str
-    subject: str
+    subject: Subject
     because: str
     intent_at: float
-    outcome: str = ""
+    outcome: OutcomeName = ""
     outcome_at: Optional[float] = None
     proof: str = ""
 
@@ -171,9 +217,13 @@ class History(Record, frozen=True, kw_only=True):
 
     problem: str = ""
     set_aside: str = ""
-    """Where a corrupt ledger was put, if that happened in this boot."""
+    """Where the last corrupt ledger was put; empty if there never was one."""
+    set_aside_boot: str = ""
+    """In which boot that was."""
     switch: Optional[Switch] = None
-    """The newest switch."""
+    """The newest switch; a boot's first state counts as one."""
+    before: Optional[Switch] = None
+    """The one before it."""
     acts: tuple[PastAct, ...] = ()
     """Newest last, bounded."""
 
@@ -196,6 +246,8 @@ class RuntimeContainer(Record, frozen=True, kw_only=True):
     name: str
     attempt: int
     running: bool
+    grace: Optional[int] = None
+    """The pod's grace period in seconds, as kubelet noted it on this container."""
 
 
 class RuntimeView(Record, frozen=True, kw_only=True):
@@ -205,6 +257,10 @@ class RuntimeView(Record, frozen=True, kw_only=True):
     problem: str = ""
     pods: tuple[RuntimePod, ...] = ()
     containers: tuple[RuntimeContainer, ...] = ()
+
+    def has_ready_pod(self, uid: str) -> bool:
+        """Whether a sandbox of the pod is up: of a pod that is gone, an ended one may still be listed."""
+        return any(pod.uid == uid and pod.ready for pod in self.pods)
 
 
 class StaticPod(Record, frozen=True, kw_only=True):
@@ -224,7 +280,6 @@ class KubeletView(Record, frozen=True, kw_only=True):
     """Why it would not, or why that is not known; empty: it would."""
     refusal: str = ""
     """The name of the refusal that `problem` is."""
-    standalone: bool = False
     static_pods: tuple[StaticPod, ...] = ()
 
 
@@ -241,6 +296,8 @@ class Problem(Record, frozen=True, kw_only=True):
 
     where: str
     what: str
+    hides: bool = True
+    """Something that may be stale could be behind it."""
 
 
 class Node(Record, frozen=True, kw_only=True):
@@ -285,33 +342,18 @@ class Snapshot(Record, frozen=True, kw_only=True):
                 return reference
         return None
 
+    def cni_directory_of(self, path: str) -> str:
+        """The CNI configuration directory that the host path is or lies below; empty if none."""
+        for directory in self.cni_directories:
+            if path == directory or path.startswith(directory + "/"):
+                return directory
+        return ""
+
     def container(self, container_id: str) -> Optional[Container]:
         for container in self.containers:
             if container.id == container_id:
                 return container
         return None
-
-
-class Subject(Record, frozen=True, kw_only=True):
-    """What may have to be restarted."""
-
-    kind: str = "container"
-    namespace: str = ""
-    pod: str = ""
-    pod_uid: str = ""
-    container: str = ""
-    container_id: str = ""
-    unit: str = ""
-
-    def __str__(self) -> str:
-        if self.kind == "unit":
-            return self.unit
-        return f"{self.namespace}/{self.pod}/{self.container}"
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What a restart is counted by: a restarted container has another id and is the same subject."""
-        return (self.pod_uid, self.container)
 
 
 class Seen(Record, frozen=True, kw_only=True):
@@ -323,10 +365,10 @@ class Seen(Record, frozen=True, kw_only=True):
 
 
 class Finding(Record, frozen=True, kw_only=True):
-    """One judged fact about a subject. `verdict`: fresh, stale, unknown."""
+    """One judged fact about a subject."""
 
     rule: str
-    verdict: str
+    verdict: Verdict
     owed: bool
     subject: Subject
     path: str
@@ -340,9 +382,9 @@ class Finding(Record, frozen=True, kw_only=True):
 
 
 class Step(Record, frozen=True, kw_only=True):
-    """One act. `kind`: stop-container."""
+    """One act."""
 
-    kind: str
+    kind: Literal["stop-container"]
     subject: Subject
     sandbox_id: str
     attempt: Optional[int]

@@ -14,22 +14,25 @@ from ostreewatchd.model import (
     Bind,
     Container,
     Finding,
-    History,
     Plan,
     Reference,
     Refusal,
     RuntimePod,
+    Settings,
     Snapshot,
     Step,
+    Subject,
+    Switch,
 )
-from ostreewatchd.parse.settings import Settings
 
 _MAX_GRACE = 120
 _CLOCKS_APART = 1.0
 """Seconds. A start is known to a tick, in another clock than a birth: closer than this is no order."""
-_GRACE_ANNOTATION = "io.kubernetes.pod.terminationGracePeriod"
+_DEFAULT_GRACE = 30
 _SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
+_SYSTEM_NAMESPACES = ("kube-system", "calico-system", "tigera-operator")
+_BY_HAND = "when the container shows what the host has (a person's restart of its pod), or with the next switch"
 _SMALLER = "none: a bind keeps its directory for as long as the container runs (mount_namespaces(7))"
 _LARGER = "stop the sandbox, only if the new container still shows the old directory: it would rerun init containers"
 
@@ -39,7 +42,7 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     owed = [finding for finding in findings if finding.owed and finding.verdict == "stale"]
     if not owed:
         return Plan()
-    node = tuple(_node_refusals(snapshot, settings))
+    node = tuple(_node_refusals(snapshot, owed, settings))
     if node:
         return Plan(refusals=node)
     steps: list[Step] = []
@@ -51,7 +54,7 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
             steps.append(outcome)
         else:
             refusals.append(outcome)
-    steps.sort(key=lambda step: (_rank(snapshot.writers, step.subject.container), str(step.subject)))
+    steps.sort(key=lambda step: _rank(snapshot.writers, step.subject))
     if settings.mode == "observe":
         for step in steps:
             refusals.append(
@@ -66,11 +69,14 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     return Plan(steps=tuple(steps), refusals=tuple(refusals))
 
 
-def _rank(writers: Sequence[str], container: str) -> int:
-    return writers.index(container) if container in writers else len(writers)
+def _rank(writers: Sequence[str], subject: Subject) -> tuple[bool, int, str]:
+    """The platform's order. A name alone proves nothing, so whoever is in a namespace of the system's goes first."""
+    place = writers.index(subject.container) if subject.container in writers else len(writers)
+    return (subject.namespace not in _SYSTEM_NAMESPACES and not subject.namespace.startswith("openshift-"), place,
+            str(subject))  # fmt: skip
 
 
-def _node_refusals(snapshot: Snapshot, settings: Settings) -> Iterable[Refusal]:
+def _node_refusals(snapshot: Snapshot, owed: Sequence[Finding], settings: Settings) -> Iterable[Refusal]:
     system = snapshot.system
     if system is None or system.problem:
         why = system.problem if system else "it was not asked"
@@ -84,9 +90,10 @@ def _node_refusals(snapshot: Snapshot, settings: Settings) -> Iterable[Refusal]:
         yield Refusal(
             name="ledger-unreadable", because=snapshot.history.problem, ends="when the ledger can be read and written"
         )
-    broken = _breaker(snapshot)
+    broken = _breaker(snapshot, owed)
     if broken:
-        yield Refusal(name="breaker", because=broken, ends="with the next switch, or by a person", alarm=True)
+        ends = "when that container shows what the host has (a person's restart of its pod), or with the next switch"
+        yield Refusal(name="breaker", because=broken, ends=ends, alarm=True)
     runtime, kubelet = snapshot.runtime, snapshot.kubelet
     if runtime is None or runtime.problem:
         why = runtime.problem if runtime else "it was not asked"
@@ -97,13 +104,24 @@ def _node_refusals(snapshot: Snapshot, settings: Settings) -> Iterable[Refusal]:
         yield Refusal(name=name, because=why, ends="when kubelet would start a stopped container again")
 
 
-def _breaker(snapshot: Snapshot) -> str:
-    """One failed proof stops further restarts of that switch: what did not help one may not help another."""
+def _current(snapshot: Snapshot) -> Optional[Switch]:
+    """The ledger's switch, if it is the live one."""
     switch = snapshot.history.switch
-    if switch is None or switch.fingerprint != snapshot.live.fingerprint:
-        return ""
-    for act in snapshot.history.acts:
-        if act.switch_id == switch.id and act.outcome == "not-cured":
+    return switch if switch is not None and switch.fingerprint == snapshot.live.fingerprint else None
+
+
+def _breaker(snapshot: Snapshot, owed: Sequence[Finding]) -> str:
+    """One failed proof stops further restarts of that switch, for what did not help one may not help another;
+    until the container is seen fresh, or its pod is gone."""
+    switch = _current(snapshot)
+    for act in snapshot.history.acts if switch else ():
+        if switch is None or act.switch_id != switch.id or act.outcome != "not-cured":
+            continue
+        key = act.subject.key
+        stale = any(finding.subject.key == key for finding in owed)
+        runs = any((one.pod.uid, one.name) == key for one in snapshot.containers)
+        gone = snapshot.runtime is not None and not snapshot.runtime.has_ready_pod(act.subject.pod_uid)
+        if stale or not (runs or gone):
             return f"switch {switch.id}: restarting {act.subject} did not cure it ({act.proof})"
     return ""
 
@@ -120,13 +138,13 @@ def _subject(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Ref
         return refuse(
             "owner-unknown", "neither bundle nor log link says whose container it is", "when kubelet's names are there"
         )
-    again = _done_before(snapshot.history, snapshot, container)
+    again = _done_before(snapshot, container)
     if again:
-        return refuse("already-restarted", again, "with the next switch, or by a person's restart", alarm=True)
+        return refuse("already-restarted", again, _BY_HAND, alarm=True)
     for finding in findings:
         after = _started_after(snapshot, container, finding)
         if after:
-            return refuse("started-after-switch", after, "by a person's look at why", alarm=True)
+            return refuse("started-after-switch", after, _BY_HAND, alarm=True)
         lost = _lost_configuration(snapshot, container, finding)
         if lost:
             return refuse("cni-configuration-missing", lost, "when the files are in the new directory", alarm=True)
@@ -136,8 +154,8 @@ def _subject(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Ref
     policy, because = restart_policy(snapshot, pod)
     if policy != "Always":
         name = "restart-policy-unknown" if not policy else "restart-policy-not-always"
-        return refuse(name, because, "by a person's restart of the pod")
-    grace, why_grace = _grace(snapshot, container, pod)
+        return refuse(name, because, _BY_HAND, alarm=True)
+    grace, why_grace = _grace(snapshot, container)
     return Step(
         kind="stop-container",
         subject=subject,
@@ -150,19 +168,19 @@ def _subject(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Ref
     )
 
 
-def _done_before(history: History, snapshot: Snapshot, container: Container) -> str:
+def _done_before(snapshot: Snapshot, container: Container) -> str:
     """Why a second restart would be one too many (DESIGN invariant 6); empty if it would not. An intent for
     this very container whose outcome is unknown is taken up again: stopping a stopped container is nothing. And
     one that a second look did not find stale stopped nothing: what it found may have been a torn moment."""
-    switch = history.switch
-    if switch is None or switch.fingerprint != snapshot.live.fingerprint:
-        return ""
-    for act in history.acts:
-        if act.switch_id != switch.id or (act.pod_uid, act.container) != (container.pod.uid, container.name):
+    switch = _current(snapshot)
+    for act in snapshot.history.acts if switch else ():
+        if switch is None or act.switch_id != switch.id or act.subject.key != (container.pod.uid, container.name):
             continue
-        if act.container_id != container.id:
+        if act.outcome == "not-needed":
+            continue
+        if act.subject.container_id != container.id:
             return f"switch {switch.id}: it was restarted once already (act {act.id}) and is stale again"
-        if act.outcome not in ("", "not-needed"):
+        if act.outcome:
             return f"switch {switch.id}: stopping it was tried (act {act.id}): {act.outcome}"
     return ""
 
@@ -173,8 +191,12 @@ def _bind(container: Container, finding: Finding) -> Optional[Bind]:
 
 def _started_after(snapshot: Snapshot, container: Container, finding: Finding) -> str:
     """Why the container is no leftover of the switch: it was started after it. Also where the order cannot be
-    told. The kernel's unique mount ids order the container's bind and the host's mount; a directory replaced
-    without a mount, and kernels before 6.8, are ordered by the directory's birth."""
+    told.
+
+    What the kernel says first: unique mount ids order the container's bind and the host's mount. Then what the
+    ledger remembers: if it knew the state before this switch, in this boot, then what was started before the
+    switch was first seen is taken for a leftover; a second restart is the ledger's to prevent. With no memory the
+    birth of the directory is left, in wall-clock time."""
     bind = _bind(container, finding)
     reference = snapshot.reference(finding.path, container.binder.mount_namespace)
     if bind is None or reference is None:
@@ -182,12 +204,26 @@ def _started_after(snapshot: Snapshot, container: Container, finding: Finding) -
     mine, theirs = bind.sight.serial, reference.sight.serial
     if mine is not None and theirs is not None and mine < theirs:
         return ""
+    seen = _remembered(snapshot)
+    if seen is not None:
+        if container.started_boottime < seen:
+            return ""
+        return f"it was started {container.started_boottime - seen:.0f} s after the switch was first seen"
     born = reference.sight.born_at
     if born is not None and container.started_at + _CLOCKS_APART < born:
         return ""
     if mine is not None and theirs is not None:
         return f"its mount (id {mine}) is younger than the host's (id {theirs}): it was started after the switch"
-    return "whether it was started before the switch cannot be told on this kernel"
+    return "whether it was started before the switch cannot be told: the ledger knows no earlier state of this boot"
+
+
+def _remembered(snapshot: Snapshot) -> Optional[float]:
+    """When (CLOCK_BOOTTIME) a remediation first saw the live switch, if the ledger knew the state before it."""
+    switch, before = _current(snapshot), snapshot.history.before
+    boot = snapshot.node.boot_id
+    if switch is None or before is None or snapshot.history.set_aside_boot == boot:
+        return None
+    return switch.seen_boottime if switch.boot_id == before.boot_id == boot else None
 
 
 def _lost_configuration(snapshot: Snapshot, container: Container, finding: Finding) -> str:
@@ -232,28 +268,29 @@ def restart_policy(snapshot: Snapshot, pod: RuntimePod) -> tuple[str, str]:
         return "OnFailure", "its labels are a Job's"
     if "controller-revision-hash" in labels and "pod-template-generation" in labels:
         return "Always", "its labels are a DaemonSet's"
-    if "statefulset.kubernetes.io/pod-name" in labels:
-        return "Always", "its labels are a StatefulSet's"
-    if "pod-template-hash" in labels:
-        return "Always", "its labels are a ReplicaSet's"
+    if labels.get("statefulset.kubernetes.io/pod-name") == pod.name:
+        return "Always", "its labels and its name are a StatefulSet's"
+    if labels.get("pod-template-hash") and f"-{labels['pod-template-hash']}-" in pod.name:
+        return "Always", "its labels and its name are a ReplicaSet's"
     return "", "no manifest and no controller's label says its restart policy"
 
 
 def _static_policy(snapshot: Snapshot, pod: RuntimePod) -> tuple[str, str]:
     for static in snapshot.kubelet.static_pods if snapshot.kubelet else ():
         # kubelet appends the node's name to a static pod's.
-        if static.namespace == pod.namespace and pod.name == f"{static.name}-{snapshot.node.name}":
+        if static.namespace == pod.namespace and pod.name == f"{static.name}-{snapshot.node.name.lower()}":
             return static.restart_policy, f"restartPolicy {static.restart_policy} in {static.manifest}"
     return "", "it is a static pod and its manifest was not found"
 
 
-def _grace(snapshot: Snapshot, container: Container, pod: RuntimePod) -> tuple[int, str]:
+def _grace(snapshot: Snapshot, container: Container) -> tuple[int, str]:
     """A stale CNI writer is stopped at once: what it would do on exit it would do to the wrong tree."""
     for bind in container.binds:
         reference = snapshot.reference(bind.host_path, container.binder.mount_namespace)
         stale = reference is None or bind.sight.identity != reference.sight.identity
-        if bind.writable and stale and bind.host_path in snapshot.cni_directories:
+        if bind.writable and stale and not bind.via and snapshot.cni_directory_of(bind.host_path):
             return 0, "stopped at once, for on exit it would clean up in the wrong tree"
-    text = pod.annotations.get(_GRACE_ANNOTATION, "30")
-    grace = min(_MAX_GRACE, int(text)) if text.isdecimal() and len(text) < 20 else 30
+    listed = snapshot.runtime.containers if snapshot.runtime else ()
+    asked = next((one.grace for one in listed if one.id == container.id), None)
+    grace = min(_MAX_GRACE, _DEFAULT_GRACE if asked is None else asked)
     return grace, f"stopped with {grace} s of grace"

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ostreewatchd.parse.settings import MAX_BYTES, Complaint, Settings, parse
+from ostreewatchd.model import Settings
+from ostreewatchd.parse.settings import MAX_BYTES, Complaint, parse
 
 _NAME = "ostreewatchd.conf"
 _PLACES = ("/etc/ostreewatchd", "/usr/lib/ostreewatchd")

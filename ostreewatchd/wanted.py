@@ -11,4 +11,4 @@ WANTED = "/run/ostreewatchd/wanted"
 
 def ask(path: str = WANTED) -> None:
     """Make the request, or leave the one that is there. Raises OSError."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644))
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644))

@@ -12,27 +12,25 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
-from ostreewatchd import __version__, ledger, settings, settle, wanted
+from ostreewatchd import __version__, ledger, settings, settle
+from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Finding, Snapshot, short_name
+from ostreewatchd.model import Finding, Settings, Snapshot, short_name
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone, boot_id, flags, live, platform_of
 from ostreewatchd.observe.look import look
-from ostreewatchd.parse.settings import Settings
 from ostreewatchd.report import words
-from ostreewatchd.report.journal import Journal, Kind
+from ostreewatchd.report.journal import Journal, Kind, last_words
 from ostreewatchd.report.notify import Notifier
 from ostreewatchd.watch.deployments import DeploymentWatch
 from ostreewatchd.watch.mounts import MountWatch
 
 _AFTER_SWITCH = (5.0, 30.0)
 """Seconds after a switch at which it is looked at again: a container being created shows up late."""
+_MAX_FAILURES = 8
+"""Looks that fail one after the other before the watcher gives up, for systemd to start it anew."""
 _SWITCH_IS_RECENT = 120.0
 """Seconds after a switch during which each mount is a reason to look."""
-_ASK_AGAIN = (5.0, 10.0, 20.0, 40.0, 60.0)
-"""Seconds between requests while something stays owed; the last one repeats."""
-_TAKEN_UP_WITHIN = 30.0
-"""Seconds after which a request that nobody took up is an alarm."""
 
 
 class _Known(NamedTuple):
@@ -57,20 +55,20 @@ class Watcher:
         self._pause: Optional[settle.Pause] = None
         self._timer: Optional[asyncio.TimerHandle] = None
         self._known = _Known("", "", frozenset())
+        self._fingerprint = ""
+        self._failures = 0
+        self.gave_up = asyncio.Event()
         self._switched = -_SWITCH_IS_RECENT
         self._overdue = False
         self._must_look = True
-        self._asked = 0
-        self._ask_timer: Optional[asyncio.TimerHandle] = None
-        self._ask_alarm = False
+        self._asker = Asker(loop, journal, self.look_soon)
 
     def close(self) -> None:
         self._looker.close()
 
     def mounts_changed(self) -> None:
-        """A hint from the mount table."""
-        self._pause = settle.moved(self._pause, self._loop.time())
-        self._schedule(self._config.settle)
+        """A hint from the mount table: whether it matters, the first cheap look tells."""
+        self._schedule(0)
 
     def deployments_changed(self) -> None:
         """A hint from libostree."""
@@ -111,9 +109,22 @@ class Watcher:
         self._timer = None
         try:
             self._consider()
+            self._failures = 0
         except HostGone as error:
-            self._notifier.status(f"cannot look at the host: {error}")
-            self._journal.report(Kind.FAILED, f"the host cannot be looked at: {error}")
+            self._failed(f"the host cannot be looked at: {error}")
+        except Exception as error:  # noqa: BLE001  The loop would only log it, and STATUS would go on saying that all is well.
+            self._failed(last_words(error))
+
+    def _failed(self, why: str) -> None:
+        self._failures += 1
+        self._notifier.status(f"cannot look: {why}")
+        if self._failures == 1:
+            self._journal.report(Kind.FAILED, why)
+        if self._failures >= _MAX_FAILURES:
+            self.gave_up.set()
+            return
+        self._must_look = True
+        self._schedule(min(30.0, 0.5 * 2**self._failures))
 
     def _consider(self) -> None:
         """Cheap first: has anything that matters moved, and is it quiet? Then look."""
@@ -123,6 +134,9 @@ class Watcher:
             directories = (*platform.cni_directories, *self._config.cni_directories)
             state = live(host, boot_id(host.root), directories)
             present = flags(host.root, platform.flags)
+        if self._fingerprint not in ("", state.fingerprint):
+            self._pause = settle.moved(self._pause, now)
+        self._fingerprint = state.fingerprint
         same = state.fingerprint == self._known.fingerprint and state.deployments.pending == self._known.pending
         if same and not self._must_look and now - self._switched > _SWITCH_IS_RECENT:
             # Some mount of some pod: nothing that could have made a container stale.
@@ -157,23 +171,15 @@ class Watcher:
         snapshot = look(self._config, self._looker, ledger.read())
         findings = judge(snapshot)
         self._report(snapshot, findings)
-        self._notifier.status(words.summary(snapshot, findings))
-        self._ask_if_due(snapshot, findings)
+        self._asker.consider(snapshot, findings)
+        alarm = "; a remediation was asked for and did not start" if self._asker.not_taken_up else ""
+        self._notifier.status(words.summary(snapshot, findings) + alarm)
 
     def _report(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
         """What is new since the look before."""
-        state, first = snapshot.live, not self._known.fingerprint
-        switched = state.fingerprint != self._known.fingerprint
-        is_switch = state.deployments.etc != state.deployments.booted or state.usr_class not in ("self", "foreign")
-        if switched and (not first or is_switch):
-            self._journal.report(
-                Kind.SWITCH, f"switched without a reboot: {words.live(state)}", deployment=state.deployments.etc,
-                booted=state.deployments.booted, usr_class=state.usr_class, etc_mount=state.etc_mount,
-            )  # fmt: skip
-        if switched and not first:
-            self._switched = self._loop.time()
-            for delay in _AFTER_SWITCH:
-                self._loop.call_later(delay, self.look_soon)
+        state, known = snapshot.live, self._known
+        if state.fingerprint != known.fingerprint:
+            self._report_switch(snapshot)
         pending = state.deployments.pending
         if pending and pending != self._known.pending:
             self._journal.report(
@@ -201,67 +207,27 @@ class Watcher:
                     remedy=finding.remedy,
                 )  # fmt: skip
         self._known = _Known(state.fingerprint, pending, frozenset(told))
-        if switched:
-            self._asked = 0
 
-    def _ask_if_due(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
-        """Ask at once for what is new, then after growing pauses for what stays owed; once for each switch, so that
-        the ledger knows it; and for an act whose outcome an interruption kept from being written."""
-        owed = [finding for finding in findings if finding.owed]
-        newest = snapshot.history.switch
-        unknown_switch = (
-            snapshot.live.deployments.etc != snapshot.live.deployments.booted
-            and not snapshot.history.problem
-            and (newest is None or newest.fingerprint != snapshot.live.fingerprint)
-        )
-        unfinished = any(not act.outcome for act in snapshot.history.acts)
-        if not owed and not unknown_switch and not unfinished:
-            self._asked, self._ask_alarm = 0, False
-            if self._ask_timer is not None:
-                self._ask_timer.cancel()
-                self._ask_timer = None
-            return
-        if self._ask_timer is not None and self._asked:
-            return
-        if self._ask_timer is not None:
-            self._ask_timer.cancel()
-        self._ask(len({finding.subject.key for finding in owed}))
-
-    def _ask(self, owed: int) -> None:
-        try:
-            wanted.ask()
-        except OSError as error:
-            self._journal.report(Kind.FAILED, f"{wanted.WANTED}: {error.strerror}: no remediation can be asked for")
-        if not self._asked:
-            self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
-            self._loop.call_later(_TAKEN_UP_WITHIN, self._alarm_if_not_taken_up, _last_run())
-        pause = _ASK_AGAIN[min(self._asked, len(_ASK_AGAIN) - 1)]
-        self._asked += 1
-        self._ask_timer = self._loop.call_later(pause, self._look_again)
-
-    def _look_again(self) -> None:
-        self._ask_timer = None
-        self.look_soon()
-
-    def _alarm_if_not_taken_up(self, run: int) -> None:
-        """The ledger tells: the file itself is removed also where the program behind it is missing."""
-        if self._asked and not self._ask_alarm and _last_run() <= run:
-            self._ask_alarm = True
+    def _report_switch(self, snapshot: Snapshot) -> None:
+        """The state is another one than at the look before, or this is the first look."""
+        state, names, newest = snapshot.live, snapshot.live.deployments, snapshot.history.switch
+        first = not self._known.fingerprint
+        if names.etc != names.booted or names.usr != names.booted:
+            text = "switched without a reboot" if not first else "the host was switched without a reboot"
+        else:
+            text = "" if first else "a watched directory, or what is mounted over the live tree, is another one"
+        if text:
             self._journal.report(
-                Kind.FAILED,
-                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and the ledger shows none: does the live"
-                " tree have the product, and is /var writable? See `systemctl status ostreewatchd-remediate.path"
-                " ostreewatchd-remediate.service`",
-            )
-
-
-def _last_run() -> int:
-    """The number of the newest run in the ledger; 0 where there is none or it cannot be read."""
-    try:
-        last = ledger.last_run()
-    except ledger.LedgerError:
-        return 0
-    return last.id if last is not None else 0
+                Kind.SWITCH, f"{text}: {words.live(state)}", deployment=names.etc, booted=names.booted,
+                usr_class=state.usr_class, etc_mount=state.etc_mount,
+            )  # fmt: skip
+        known_for = snapshot.taken_at - newest.seen_at if newest and newest.fingerprint == state.fingerprint else 0.0
+        if first and (not text or not 0 <= known_for < _SWITCH_IS_RECENT):
+            return
+        # Also at a start soon after a switch: the remediation restarts the watcher that it finds stale.
+        self._switched = self._loop.time()
+        for delay in _AFTER_SWITCH:
+            self._loop.call_later(delay, self.look_soon)
 
 
 async def _serve(journal: Journal, notifier: Notifier) -> int:
@@ -284,20 +250,25 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         deployments = DeploymentWatch(loop, watcher.deployments_changed)
     except OSError as error:
         where = "no OSTree deployments here" if isinstance(error, FileNotFoundError) else "not watched"
-        journal.report(Kind.UNKNOWN, f"/ostree/deploy: {error.strerror}: {where}; looking every {config.resync:g} s")
+        journal.report(
+            Kind.NOT_WATCHED, f"/ostree/deploy: {error.strerror}: {where}; looking every {config.resync:g} s"
+        )
     journal.report(Kind.STARTED, f"ostreewatchd {__version__} watches (mode {config.mode})", mode=config.mode)
     notifier.ready()
     watcher.resync()
     watcher.feed()
+    ends = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(watcher.gave_up.wait())]
     try:
-        await stop.wait()
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        for end in ends:
+            end.cancel()
         notifier.stopping()
         mounts.close()
         if deployments is not None:
             deployments.close()
         watcher.close()
-    return 0
+    return 3 if watcher.gave_up.is_set() else 0
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -310,6 +281,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return asyncio.run(_serve(journal, notifier))
     except HostGone as error:
         print(f"ostreewatchd: {error}", file=sys.stderr)
+        return 3
+    except Exception as error:  # noqa: BLE001  A person never sees a traceback.
+        journal.report(Kind.FAILED, last_words(error))
         return 3
     finally:
         notifier.close()

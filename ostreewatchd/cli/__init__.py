@@ -11,6 +11,7 @@ from typing import Optional
 from ostreewatchd import __version__
 from ostreewatchd.cli import explain, history, plan, remediate, scan, status
 from ostreewatchd.observe.host import HostGone
+from ostreewatchd.report.journal import last_words
 
 COULD_NOT_KNOW = 3
 _VERBS = (status, scan, explain, plan, remediate, history)
@@ -42,4 +43,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         sys.stderr.close()
         return COULD_NOT_KNOW
     except KeyboardInterrupt:
+        return COULD_NOT_KNOW
+    except Exception as error:  # noqa: BLE001  An uncaught exception would exit with 1, which says "owed".
+        print(f"ostreewatchctl: {last_words(error)}", file=sys.stderr)
         return COULD_NOT_KNOW

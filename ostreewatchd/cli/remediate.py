@@ -20,9 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
-        before = ledger.last_run()
+        before = ledger.newest_run()
         wanted.ask()
-    except (OSError, ledger.LedgerError) as error:
+    except OSError as error:
         print(f"ostreewatchctl: {error}: is ostreewatchd.service running, and are you root?", file=sys.stderr)
         return 3
     end = time.monotonic() + min(options.wait, 3600.0)
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
             last = ledger.last_run()
         except ledger.LedgerError:
             last = None  # Being written; the next look is soon.
-        if last is not None and last.ended_at and (before is None or last.id > before.id):
+        if last is not None and last.ended_at and last.id > before:
             print(printable(last.summary))
             for refusal in last.refusals:
                 print(f"  {words.refusal(refusal)}")

@@ -27,11 +27,14 @@ def run(options: argparse.Namespace) -> int:
         last = ledger.last_run()
     except ledger.LedgerError as error:
         problem = str(error)
-    refusals = last.refusals if last else ()
+    # What an earlier run refused is over when nothing is owed any more.
+    refusals = last.refusals if last and any(finding.owed for finding in findings) else ()
+    units = _units()
     if options.json:
         everything = {
             **as_object(snapshot, findings),
             "mode": config.mode,
+            "units": units,
             "flags": [msgspec.to_builtins(flag) for flag in snapshot.flags],
             "refusals": [msgspec.to_builtins(refusal) for refusal in refusals],
             "acts": [msgspec.to_builtins(act) for act in snapshot.history.acts],
@@ -47,12 +50,17 @@ def run(options: argparse.Namespace) -> int:
     print(f"live /usr {printable(names.usr) or '-'} ({snapshot.live.usr_class})")
     if names.pending:
         print(f"pending   {printable(names.pending)} (takes effect with the next reboot)")
+    for unit, state in units.items():
+        if state != "active":
+            print(f"unit      {unit}: {state}")
     for flag in snapshot.flags:
         print(f"flag      {flag.path}: {flag.means} ({flag.age:.0f} s old)")
     owed, noted, unknown = words.counts(findings)
     print(f"stale     {owed} owed, {noted} noted, {unknown} unknown, of {snapshot.container_count} containers")
     for finding in findings:
         print(f"  {words.finding(finding)}")
+    for trouble in snapshot.problems:
+        print(f"not read  {printable(trouble.where)}: {printable(trouble.what)}")
     if last is not None:
         state = f"status {last.status}: {last.summary}" if last.ended_at else "not finished"
         print(f"last run  {words.when(last.started_at)}: {printable(state)}")
@@ -65,3 +73,15 @@ def run(options: argparse.Namespace) -> int:
     if snapshot.history.set_aside:
         print(f"ledger    a corrupt one was set aside: {printable(snapshot.history.set_aside)}")
     return exit_status(snapshot, findings)
+
+
+def _units() -> dict[str, str]:
+    """The state of what must run for anything to be healed; a reason where systemd does not tell."""
+    from ostreewatchd.peers.systemd import Systemd, SystemdError
+
+    units = ("ostreewatchd.service", "ostreewatchd-remediate.path")
+    try:
+        with Systemd() as systemd:
+            return {unit: systemd.unit_state(unit) for unit in units}
+    except SystemdError as error:
+        return dict.fromkeys(units, f"not known: {error.what}")

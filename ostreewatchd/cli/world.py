@@ -7,10 +7,9 @@ import sys
 
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.model import Finding, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.look import look
-from ostreewatchd.parse.settings import Settings
 
 
 def see(*, deep: bool = False) -> tuple[Settings, Snapshot, tuple[Finding, ...]]:
@@ -28,7 +27,7 @@ def see(*, deep: bool = False) -> tuple[Settings, Snapshot, tuple[Finding, ...]]
 
 
 def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...]) -> int:
-    """0 nothing owed, 1 owed, 3 where processes could not be read and nothing owed was seen."""
+    """0 nothing owed, 1 owed, 3 where nothing owed was seen and something owed may be behind what was not read."""
     if any(finding.owed for finding in findings):
         return 1
-    return 3 if any(problem.where.startswith("process ") for problem in snapshot.problems) else 0
+    return 3 if any(problem.hides for problem in snapshot.problems) else 0

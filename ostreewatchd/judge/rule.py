@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Callable, Optional
 
-from ostreewatchd.model import Bind, Container, Finding, Reference, Seen, Sight, Snapshot, Subject
+from ostreewatchd.model import Bind, Container, Finding, Reference, Seen, Sight, Snapshot, Subject, Verdict
 
 
 class Cure(enum.Enum):
@@ -65,7 +65,7 @@ class Rule:
         self,
         container: Container,
         bind: Bind,
-        verdict: str,
+        verdict: Verdict,
         owed: bool,
         because: str,
         remedy: str,

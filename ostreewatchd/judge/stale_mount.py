@@ -35,6 +35,8 @@ def _judge(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[Fin
     reference = snapshot.reference(bind.host_path, container.binder.mount_namespace)
     if reference is None:
         return rule.unknown(container, bind, because="no reference was looked up for this path")
+    if bind.via and bind.sight.absent and reference.sight.absent:
+        return None
     if bind.sight.identity is None:
         return rule.unknown(container, bind, because=f"in the container: {bind.sight.problem}", expected=reference)
     if reference.sight.identity is None:
@@ -79,10 +81,7 @@ def _owed(snapshot: Snapshot, bind: Bind) -> tuple[bool, str]:
     """Whether the cure is due unasked (DESIGN §7), and why or why not."""
     if bind.via:
         return False, f"noted only: it is seen by way of {bind.via}"
-    directory = next(
-        (one for one in snapshot.cni_directories if bind.host_path == one or bind.host_path.startswith(one + "/")), ""
-    )
-    if not directory:
+    if not snapshot.cni_directory_of(bind.host_path):
         return False, f"noted only: {bind.host_path} is no CNI configuration directory"
     if not bind.writable:
         return False, "noted only: it is mounted read-only, so nothing that it writes is lost"

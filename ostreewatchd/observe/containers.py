@@ -4,6 +4,7 @@ the runtime: mount namespaces, cgroups, runtime bundles, and the names below /va
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
@@ -80,6 +81,18 @@ class ContainerLooker:
         self, host: Host, platform: Platform, cni_directories: Sequence[str]
     ) -> tuple[int, list[Container], list[Problem]]:
         """How many containers run, those that hold a piece of the host's tree, and what could not be read."""
+        # A look makes thousands of small objects and no cycles.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self._look(host, platform, cni_directories)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _look(
+        self, host: Host, platform: Platform, cni_directories: Sequence[str]
+    ) -> tuple[int, list[Container], list[Problem]]:
         processes, problems = self._processes.look(host.namespace)
         looker = _Look(host, platform, (*_WATCHED_TREES, *cni_directories), problems, remember=self._remember)
         no_new_mounts = host.table.mounts is self._mounts

@@ -60,7 +60,7 @@ def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False,
         what = root.what(path, links=links)
         names = conf_names(root.names(path)) if list_names and what.is_directory else ()
     except OSError as error:
-        return Sight(problem=f"{path}: {error.strerror}")
+        return Sight(problem=f"{path}: {error.strerror}", absent=isinstance(error, FileNotFoundError))
     mount = table.by_id(what.mount_id) or table.visible(path)
     return Sight(
         identity=what.identity,
@@ -79,8 +79,17 @@ def conf_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def boot_id(root: Root) -> str:
-    """Through PID 1's /proc: the watcher's own shows processes alone (ProcSubset=pid). Raises OSError."""
-    return root.read(_BOOT_ID, 64).decode("ascii", "replace").strip()
+    """Through PID 1's /proc: the watcher's own shows processes alone (ProcSubset=pid). Raises HostGone."""
+    try:
+        return root.read(_BOOT_ID, 64).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise HostGone(f"{_BOOT_ID}: {error.strerror}: the boot cannot be told from others") from error
+
+
+def this_boot() -> str:
+    """The boot id alone. Raises HostGone."""
+    with Host() as host:
+        return boot_id(host.root)
 
 
 def platform_of(root: Root) -> Platform:

@@ -7,11 +7,10 @@ import time
 from typing import Optional, Protocol
 
 from ostreewatchd import __version__
-from ostreewatchd.model import History, KubeletView, Node, RuntimeView, Snapshot, SystemView
+from ostreewatchd.model import History, KubeletView, Node, RuntimeView, Settings, Snapshot, SystemView
 from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.references import references
-from ostreewatchd.parse.settings import Settings
 from ostreewatchd.peers import proc
 from ostreewatchd.platforms import Platform
 
@@ -21,11 +20,7 @@ _MAX_PROBLEMS = 100
 class Deep(Protocol):
     """What only the remediation and a person may ask: processes that answer."""
 
-    def system(self) -> SystemView: ...
-
-    def runtime(self, platform: Platform) -> RuntimeView: ...
-
-    def kubelet(self, host: hosts.Host, platform: Platform) -> KubeletView: ...
+    def ask(self, host: hosts.Host, platform: Platform) -> tuple[SystemView, RuntimeView, KubeletView]: ...
 
 
 def look(settings: Settings, looker: ContainerLooker, history: History, *, deep: Optional[Deep] = None) -> Snapshot:
@@ -38,6 +33,7 @@ def look(settings: Settings, looker: ContainerLooker, history: History, *, deep:
         directories = tuple(dict.fromkeys((*platform.cni_directories, *settings.cni_directories)))
         count, containers, problems = looker.look(host, platform, directories)
         found, trouble = references(host, containers, directories)
+        system, runtime, kubelet = deep.ask(host, platform) if deep else (None, None, None)
         return Snapshot(
             product=__version__,
             taken_at=now,
@@ -53,8 +49,8 @@ def look(settings: Settings, looker: ContainerLooker, history: History, *, deep:
             references=tuple(found),
             flags=hosts.flags(host.root, platform.flags),
             history=history,
-            system=deep.system() if deep else None,
-            runtime=deep.runtime(platform) if deep else None,
-            kubelet=deep.kubelet(host, platform) if deep else None,
+            system=system,
+            runtime=runtime,
+            kubelet=kubelet,
             problems=tuple((problems + trouble)[:_MAX_PROBLEMS]),
         )

@@ -6,6 +6,7 @@ Source: proc_pid_mountinfo(5)."""
 from __future__ import annotations
 
 import functools
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional, Union, overload
@@ -85,41 +86,42 @@ class Mounts(Sequence[Mount]):
         self._data = data
         self._made: dict[int, Mount] = {}
         self._starts: list[int] = []
-        self._devices: dict[bytes, list[int]] = {}
+        self._devices: Optional[dict[bytes, list[int]]] = None
         self._overlays: list[tuple[bytes, bytes]] = []
         self.ids: dict[int, int] = {}
         self.children: dict[tuple[int, bytes], int] = {}
         """By the parent's id and the mount point."""
         self.top: Optional[int] = None
         roots, start = [], 0
-        for line in data.split(b"\n"):
-            here, start = start, start + len(line) + 1
+        starts, ids, children = self._starts, self.ids, self.children
+        for line in io.BytesIO(data):  # A line at a time: all at once would take their memory twice.
+            here, start = start, start + len(line)
             fields = line.split(b" ", 5)
             if wanted is not None and fields[4:5] and fields[4] not in wanted and b"\\" not in fields[4]:
                 continue
-            # A torn line is one without a dash and two fields after it.
-            tail = fields[5].partition(b" - ")[2] if len(fields) > 5 else b""
-            if b" " not in tail:
-                continue
             try:
-                number, parent = int(fields[0]), int(fields[1])
+                first, second, device, _, point, rest = fields
+                # A torn line is one without a dash and two fields after it.
+                dash = rest.index(b" - ") + 3
+                rest.index(b" ", dash)
+                number, parent = int(first), int(second)
             except ValueError:
                 continue
-            point = fields[4] if b"\\" not in fields[4] else _encode(unescape(_decode(fields[4])))
-            self._starts.append(here)
-            self._devices.setdefault(fields[2], []).append(here)
-            if tail.startswith(b"overlay "):
-                self._overlays.append((fields[2], point))
-            self.ids[number] = here
+            if b"\\" in point:
+                point = _encode(unescape(_decode(point)))
+            starts.append(here)
+            if rest.startswith(b"overlay ", dash):
+                self._overlays.append((device, point))
+            ids[number] = here
             if point == b"/":
                 roots.append((number, parent, here))
             else:
-                self.children[parent, point] = here
+                children[parent, point] = here
         for number, parent, here in roots:
-            if parent == number or parent not in self.ids:
+            if parent == number or parent not in ids:
                 self.top = here
             else:
-                self.children[parent, b"/"] = here
+                children[parent, b"/"] = here
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -148,6 +150,11 @@ class Mounts(Sequence[Mount]):
 
     def on_device(self, device: str) -> list[Mount]:
         """Those of one filesystem."""
+        if self._devices is None:
+            self._devices = {}
+            for start in self._starts:
+                found = self._data[start : start + 80].split(b" ", 3)[2]
+                self._devices.setdefault(found, []).append(start)
         return [self.at(start) for start in self._devices.get(_encode(device), ())]
 
     def overlays_below(self, places: tuple[str, ...]) -> frozenset[bytes]:
@@ -243,6 +250,9 @@ def deployment_of(root: str) -> tuple[str, str]:
     return f"{match.group(1)}-{match.group(2)}", match.group(3) or "/"
 
 
+_MARK = b"/deploy/"
+
+
 class ContainerFilter:
     """Finds the few lines of a container's mountinfo that can show a piece of the host's tree, without
     parsing the others: nearly all of a thousand containers' lines are proc, cgroup and kubelet's own files.
@@ -263,10 +273,12 @@ class ContainerFilter:
         if var is not None:
             var_root = _escape(var.root if var.point == "/var" else (var.root.rstrip("/") + "/var"))
         self._unrelated = unrelated
+        self._devices = frozenset(device.encode() for device in devices)
         self._on_device = [
             (f" {device} ".encode(), _encode(f" {device} {var_root}/"), _encode(f" {device} {var_root} "))
             for device in sorted(devices)
         ]
+        self._marks_of_var = _encode(var_root).count(_MARK)
         not_var = f"(?!{re.escape(var_root)}[/ ])" if var is not None else ""
         on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
         # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
@@ -282,24 +294,30 @@ class ContainerFilter:
         """The candidates among a container's lines."""
         if self._has_none(data):
             return
-        unrelated = self._unrelated
-        for line in data.split(b"\n"):
-            if unrelated and not unrelated.isdisjoint(line.split(b" ", 3)[2:3]):
+        unrelated, devices = self._unrelated, self._devices
+        for line in io.BytesIO(data):
+            fields = line.split(b" ", 4)
+            if len(fields) < 5 or fields[2] in unrelated:
                 continue
-            if self._match(line) is not None:
-                mount = parse_line(_decode(line))
+            # A look at the fields spares most lines of a large table the expression.
+            may = fields[2] in devices or _MARK in fields[3] or b" - overlay " in fields[4]
+            if may and self._match(line) is not None:
+                mount = parse_line(_decode(line.rstrip(b"\n")))
                 if mount is not None and mount.point != "/":
                     yield mount
 
     def _has_none(self, data: bytes) -> bool:
         """Whether counting tells already that no line can match, as it does for nearly all containers."""
-        # Each `/ostree/deploy/` of a deployment is followed by a second `/deploy/`.
-        if data.count(b"/deploy/") != data.count(b"/ostree/deploy/"):
-            return False
+        marks = data.count(_MARK)
         for device, below_var, var in self._on_device:
-            rest = data.count(device) - data.count(below_var)
+            below = data.count(below_var)
+            rest = data.count(device) - below
             if rest and rest != data.count(var):
                 return False
+            marks -= (below + rest) * self._marks_of_var
+        if marks > 0 and data.count(_MARK) != data.count(b"/ostree" + _MARK):
+            # Each `/ostree/deploy/` of a deployment is followed by a second `/deploy/`.
+            return False
         overlay = data.find(b" - overlay ")
         if overlay < 0:
             return True

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-
 MAX_BYTES = 64 << 10
 
 
@@ -22,22 +20,6 @@ class Complaint(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.what}"
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """All settings with their defaults. A key in the file is a field here."""
-
-    mode: str = "heal"
-    settle: float = 0.3
-    """Seconds without a mount after which the host counts as quiet."""
-    settle_cap: float = 600.0
-    """Seconds after which waiting for quiet becomes a report."""
-    resync: float = 300.0
-    """Seconds between looks that nothing asked for."""
-    proof: float = 90.0
-    """Seconds that kubelet has to start a stopped container again."""
-    cni_directories: tuple[str, ...] = ()
-    """CNI configuration directories besides the platform's own."""
 
 
 class _Key(NamedTuple):

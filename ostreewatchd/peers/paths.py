@@ -29,6 +29,7 @@ _STATX_MNT_ID = 0x1000
 _STATX_MNT_ID_UNIQUE = 0x4000
 _STATX_SIZE = 256
 _LIST_LIMIT = 4096
+_CHUNK = 64 << 10
 _MAX_LINKS = 40
 _MAX_COMPONENTS = 4096
 
@@ -89,7 +90,11 @@ class Root:
         """The first `limit` + 1 bytes of a regular file: one more than the limit shows that it is longer.
         Raises OSError."""
         with self._opened(path, os.O_RDONLY | os.O_NONBLOCK, True) as fd:
-            return os.read(fd, limit + 1)
+            data = chunk = os.read(fd, min(limit + 1, _CHUNK))
+            while chunk and len(data) <= limit:
+                chunk = os.read(fd, min(limit + 1 - len(data), _CHUNK))
+                data += chunk
+            return data
 
     def readlink(self, path: str) -> str:
         """The text of a symbolic link. Raises OSError."""

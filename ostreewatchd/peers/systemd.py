@@ -54,6 +54,14 @@ class Systemd:
         """Manager.SystemState: initializing, starting, running, degraded, maintenance, stopping."""
         return self._string(_PATH, _MANAGER, b"SystemState")
 
+    def unit_state(self, unit: str) -> str:
+        """The unit's ActiveState, or `not-found`."""
+        path = _PATH + b"/unit/" + "".join(c if c.isalnum() else f"_{ord(c):02x}" for c in unit).encode()
+        interface = b"org.freedesktop.systemd1.Unit"
+        if self._string(path, interface, b"LoadState") == "not-found":
+            return "not-found"
+        return self._string(path, interface, b"ActiveState")
+
     def _string(self, path: bytes, interface: bytes, name: bytes) -> str:
         try:
             value = self._bus.get_property(_SERVICE, path, interface, name, b"s")

@@ -18,8 +18,8 @@ GENERIC = Platform(
     cni_directories=("/etc/cni/net.d",),
     # Calico before Multus: a pod's delegate must be able to work before the plugin that calls it does.
     writers=("calico-node", "kube-multus", "multus-watcher", "whereabouts", "install-cni"),
-    # thin_entrypoint and multus-daemon make 00-multus.conf(list) and multus.d/ at each start.
-    self_written=("00-multus.conf*", "multus.d"),
+    # thin_entrypoint and multus-daemon make their configuration anew at each start.
+    self_written=("00-multus.conf*",),
     flags=(
         FlagFile("/run/mount_pending", "the in-service patch is still mounting", True),
         FlagFile("/ostree/lock", "libostree holds the sysroot's lock", False),

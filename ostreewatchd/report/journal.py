@@ -53,8 +53,16 @@ class Kind(enum.Enum):
     """Waiting for the end of a switch lasts too long."""
     FAILED = ("9108021da8624892a3f64229d618d8a4", 3)
     """A program could not do its work."""
-    NOTHING_OWED = ("c7f70d4d9bae4eb59310292896fd5a82", 6)
-    """A remediation has found nothing that is due."""
+    DONE = ("c7f70d4d9bae4eb59310292896fd5a82", 6)
+    """A remediation has ended."""
+    ENDED = ("a9f6b6c16fda493b90b94f93181183a7", 5)
+    """An act ended without cure or failure: not needed, its pod gone, or another switch came."""
+    ALARM = ("c7fcaa1d61204f1d8de190770176d2bc", 2)
+    """A person has to look: a refusal that does not end by itself, or a restart that did not cure."""
+    NOT_WATCHED = ("9bd6af37c749449c9ea38a585478fbe8", 5)
+    """Something that wakes the watcher cannot be watched here; it looks now and then instead."""
+    WATCHER_RESTART = ("0643a5aeae6f4ba99ea28d7cb3467b8f", 6)
+    """The watcher is restarted, because it runs from the old tree."""
 
     @property
     def message_id(self) -> str:
@@ -103,6 +111,17 @@ class Journal:
             self._lost += 1
         except OSError:
             print(f"<{kind.priority}>{entry['MESSAGE']}", file=sys.stderr, flush=True)
+
+
+def last_words(error: BaseException) -> str:
+    """A fault of the program itself in one line: what, where, and what to do with it."""
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    text = " ".join(str(error).split())[:300]
+    return f"a fault of the program: {type(error).__name__}: {text} at {place}: please report it"
 
 
 def encode(entry: dict[str, str]) -> bytes:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node in memory: `act.world.World` with a kubelet that starts stopped containers again, a clock that only sleeping
-moves, live switches, and a hook at each moment at which a crash would matter."""
+"""A node in memory: `remediation.world.World` with a kubelet that starts stopped containers again, a clock that only
+looks and sleep move, live switches, and a hook at each moment at which a crash would matter."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ class Node:
     requests: list[str] = field(default_factory=list)
     stop_effect: Callable[[Subject], str] | None = None
     """What the runtime answers instead, or raises; the container is stopped before that."""
+    look_cost: float = 0.02
+    """Seconds that a look takes."""
     deaf: bool = False
     """The runtime does not do what it is asked."""
     change: Callable[[worlds.World], worlds.World] = staticmethod(lambda built: built)
@@ -79,10 +81,11 @@ class Node:
         self.generation += 1
         self.host_serial = self._next_serial()
 
-    # --- act.world.World
+    # --- remediation.world.World
 
     def look(self, history: History, *, deep: bool) -> Snapshot:
         self.hook("look")
+        self.clock += self.look_cost
         self._kubelet()
         built = worlds.world().live(fingerprint=f"generation {self.generation}")
         built.host(CNI, there(1000 + self.generation, serial=self.host_serial, born=BOOTED_AT + 1))
@@ -168,9 +171,9 @@ class CrashingLedger(Ledger):
         self._hook = hook
         super().__init__(path)
 
-    def record_switch(self, fingerprint: str, boot_id: str, deployment: str) -> Switch:
+    def record_switch(self, fingerprint: str, boot_id: str, deployment: str, boottime: float) -> Switch:
         self._hook("before-switch")
-        switch = super().record_switch(fingerprint, boot_id, deployment)
+        switch = super().record_switch(fingerprint, boot_id, deployment, boottime)
         self._hook("after-switch")
         return switch
 

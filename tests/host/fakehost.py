@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from ostreewatchd.model import History, Snapshot
+from ostreewatchd.model import History, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.look import look
-from ostreewatchd.parse.settings import Settings
 from tests.host.namespace import cgroup_roots, token
 
 CNI = "/etc/cni/net.d"

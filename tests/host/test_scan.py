@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -16,12 +17,12 @@ from ostreewatchd.model import (
     RuntimeContainer,
     RuntimePod,
     RuntimeView,
+    Settings,
     Snapshot,
     SystemView,
 )
-from ostreewatchd.parse.settings import Settings
 from ostreewatchd.plan import plan
-from tests.host.fakehost import CNI, NEW, OLD, Bind, FakeHost, mount, show
+from tests.host.fakehost import CNI, NEW, OLD, Bind, FakeHost, mount, show, unshare_mounts
 from tests.host.namespace import in_namespaces, needs_root
 
 pytestmark = needs_root
@@ -54,7 +55,7 @@ def answered(snapshot: Snapshot) -> Snapshot:
     return msgspec.structs.replace(
         snapshot,
         system=SystemView(state="running"),
-        kubelet=KubeletView(pid=1, standalone=True),
+        kubelet=KubeletView(pid=1),
         runtime=RuntimeView(socket="x", pods=pods, containers=running),
     )
 
@@ -245,6 +246,42 @@ def test_the_old_directory_is_removed(tmp_path: Path) -> None:
     os.rmdir(below)
     (finding,) = judge(host.look_anew())
     assert finding.owed and any("//deleted" in line for line in finding.evidence)
+
+
+def runtime_apart(host: FakeHost, *, follows: bool) -> None:
+    """A runtime in a mount namespace of its own (kubens; MountFlags=) that starts one container. `follows`: it still
+    receives the host's mounts."""
+    ready, tell = os.pipe()
+    if os.fork() == 0:
+        unshare_mounts()
+        mount("none", "/", flags=0x4000 | (1 << 19 if follows else 1 << 18))
+        host.container("calico-node", [Bind(CNI, HOST_CNI), Bind("/usr/lib/modules", "/lib/modules", writable=False)])
+        os.write(tell, b"x")
+        while True:
+            signal.pause()
+    assert os.read(ready, 1) == b"x"
+
+
+@in_namespaces
+def test_a_runtime_that_no_longer_sees_the_host(tmp_path: Path) -> None:
+    """The reference is what the binder would bind; where PID 1 has another, a restart is useless and refused."""
+    host = FakeHost(tmp_path)
+    runtime_apart(host, follows=False)
+    assert verdicts(host.look()) == {}
+    host.patch()
+    snapshot = host.look()
+    assert verdicts(snapshot) == {("calico-node", CNI): "unknown", ("calico-node", "/usr/lib/modules"): "unknown"}
+    assert all("restarting it cures nothing" in one.reason for one in judge(snapshot))
+
+
+@in_namespaces
+def test_a_runtime_apart_that_follows_the_host(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    runtime_apart(host, follows=True)
+    host.patch()
+    snapshot = host.look()
+    assert verdicts(snapshot) == {("calico-node", CNI): "owed", ("calico-node", "/usr/lib/modules"): "noted"}
+    assert snapshot.containers[0].binder.mount_namespace != snapshot.init_mount_namespace
 
 
 @in_namespaces

@@ -92,9 +92,7 @@ def calico_node() -> Manifest:
 
 def kube_multus() -> Manifest:
     """A CNI writer that is a plain static pod: only its manifest proves that kubelet starts it again."""
-    return pod(
-        "kube-multus", MULTUS_LOOP, mounts=_net_d(), labels={"app": "multus", "name": "multus"}, grace=0
-    )
+    return pod("kube-multus", MULTUS_LOOP, mounts=_net_d(), labels={"app": "multus", "name": "multus"}, grace=0)
 
 
 def host_root() -> Manifest:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ostreewatchd.ledger import read
-from ostreewatchd.parse.settings import Settings
-from ostreewatchd.remediation import NOT_CURED_STATUS, NOTHING_OWED, OWED, Result, remediate
+from ostreewatchd.model import Settings
+from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
+from ostreewatchd.remediation.loop import NOTHING_OWED, OWED, Result, remediate
 from ostreewatchd.report.journal import Journal
 from tests.fakes.journald import FakeJournal
 from tests.fakes.world import Crash, CrashAt, CrashingLedger, Node, Subject, quiet

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from ostreewatchd.judge import RULES, judge
-from ostreewatchd.model import Finding, Snapshot
-from ostreewatchd.parse.settings import Settings
+from ostreewatchd.model import Finding, Settings, Snapshot
 from ostreewatchd.plan import plan
 from tests.unit.worlds import CNI, HOST, NEW, NEW_NAME, OLD, OLD_NAME, RUNTIME, World, gone, stale, there, world
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Plan, Refusal, Step
-from ostreewatchd.parse.settings import Settings
+from ostreewatchd.model import Plan, Refusal, Settings, Step
 from ostreewatchd.plan import plan
 from tests.unit.worlds import (
+    BOOT,
     BOOTED_AT,
     CNI,
     NEW,
@@ -155,15 +153,67 @@ def test_a_step_that_was_not_needed_is_no_restart() -> None:
     assert step(stale().switch().act(outcome="not-needed"))
 
 
+# --- what the ledger remembers of the order ------------------------------------------------------------------------
+
+NO_SERIALS = (
+    there(10347112, of=OLD_NAME, names=("10-calico.conflist",)),
+    there(10371999, of=NEW_NAME, names=("10-calico.conflist",)),
+)
+"""A kernel before 6.8, and a filesystem without births."""
+
+
+def unordered(started: float) -> World:
+    mine, theirs = NO_SERIALS
+    return world().host(CNI, theirs).container("calico-node", started=started).bind(CNI, mine).switch(seen=5000.0)
+
+
+def test_memory_tells_the_order_where_the_kernel_does_not() -> None:
+    """Invariant 6 refuses "with no memory at all": here the ledger knew the state before the switch, in this boot."""
+    assert step(unordered(4000.0).before())
+    assert refusal(unordered(5001.0).before()).name == "started-after-switch"
+
+
+def test_without_memory_and_without_the_kernel_nothing_is_restarted() -> None:
+    one = refusal(unordered(4000.0))
+    assert one.name == "started-after-switch" and "cannot be told" in one.because
+    assert refusal(unordered(4000.0).before(boot="another")).name == "started-after-switch", "of another boot"
+    aside = unordered(4000.0).before().history(set_aside="x", set_aside_boot=BOOT)
+    assert refusal(aside).name == "started-after-switch", "the ledger was lost in this boot"
+    assert step(unordered(4000.0).before().history(set_aside="x", set_aside_boot="another")), "in an earlier one"
+
+
+def test_a_rollback_by_unmounting_is_healed() -> None:
+    """A, B, and B unmounted again: A's mount is older than the container's, and yet the container is the leftover."""
+    built = world().host(CNI, there(1, of=OLD_NAME, serial=100)).container("calico-node", started=4000.0)
+    built.bind(CNI, there(2, of=NEW_NAME, serial=500)).switch(seen=5000.0)
+    assert refusal(built).name == "started-after-switch"
+    assert step(built.before())
+
+
 # --- the breaker --------------------------------------------------------------------------------------------------
 
 
 def test_one_failed_proof_stops_all_of_that_switch() -> None:
     """DESIGN §4."""
-    built = stale().switch().act(pod_uid="other", name="kube-multus", outcome="not-cured")
+    built = stale().container("kube-multus").switch().act(outcome="not-cured").leave("kube-multus")
     one = refusal(built)
     assert one.name == "breaker" and one.alarm and one.subject is None
     assert step(built.switch("s2")), "the next switch is a new chance"
+
+
+def test_the_breaker_ends_when_the_container_is_seen_fresh() -> None:
+    """A person restarted it: nothing is left that did not help."""
+    built = stale().container("kube-multus").switch().act(outcome="not-cured").leave("kube-multus")
+    assert refusal(built).name == "breaker", "it does not run"
+    assert step(built.container("kube-multus").bind(CNI, NEW)), "it runs, and is fresh"
+    assert refusal(built.container("kube-multus", attempt=1).bind(CNI, OLD)).name == "breaker", "stale again"
+
+
+def test_the_breaker_ends_when_the_pod_is_gone() -> None:
+    built = stale().container("kube-multus").switch().act(outcome="not-cured", container_id="0" * 64)
+    built.leave("kube-multus")
+    assert refusal(built).name == "breaker", "its sandbox is up: kubelet has not started it again"
+    assert step(built.sandbox_ends("kube-multus")), "an ended sandbox may still be listed"
 
 
 # --- the node -----------------------------------------------------------------------------------------------------
@@ -224,14 +274,14 @@ def test_who_asked_nobody_plans_nothing() -> None:
 
 # --- kubelet will start it again ----------------------------------------------------------------------------------
 
-SET = {"statefulset.kubernetes.io/pod-name": "a-0", "controller-revision-hash": "x"}
+SET = {"statefulset.kubernetes.io/pod-name": "calico-node-x1", "controller-revision-hash": "x"}
 
 
 @pytest.mark.parametrize(
     ("labels", "how"),
     [
         ({"controller-revision-hash": "x", "pod-template-generation": "3"}, "DaemonSet"),
-        ({"pod-template-hash": "x"}, "ReplicaSet"),
+        ({"pod-template-hash": "node"}, "ReplicaSet"),
         (SET, "StatefulSet"),
     ],
 )
@@ -247,6 +297,8 @@ def test_controllers_labels_say_always(labels: dict[str, str], how: str) -> None
         ({"controller-revision-hash": "x"}, "restart-policy-unknown"),
         ({"pod-template-generation": "1"}, "restart-policy-unknown"),
         ({"job-name": "x"}, "restart-policy-not-always"),
+        ({"pod-template-hash": "5d4f8c"}, "restart-policy-unknown"),
+        ({"statefulset.kubernetes.io/pod-name": "another-0"}, "restart-policy-unknown"),
         ({"batch.kubernetes.io/job-name": "x"}, "restart-policy-not-always"),
         ({"batch.kubernetes.io/job-name": "x", "pod-template-hash": "y"}, "restart-policy-not-always"),
     ],
@@ -341,33 +393,22 @@ def test_token_writers_first_in_the_platforms_order() -> None:
 
 def test_a_stale_writer_is_stopped_at_once() -> None:
     """DESIGN §7: what it would do on exit it would do to the wrong tree."""
-    one = step(stale(annotations={"io.kubernetes.pod.terminationGracePeriod": "60"}))
+    one = step(stale(grace=60))
     assert one.grace == 0 and "wrong tree" in one.because
 
 
-def below(**more: object) -> World:
+def test_a_writer_below_the_directory_is_stopped_at_once_too() -> None:
+    """DESIGN §7 says "is or lies below": multus.d as well as net.d."""
     path = f"{CNI}/multus.d"
-    return world().host(path, there(71, of=NEW_NAME, serial=900)).container("a", **more).bind(
-        path, there(70, of=OLD_NAME, serial=500)
-    )  # fmt: skip
+    built = world().host(path, there(71, of=NEW_NAME, serial=900)).container("a", grace=60)
+    assert step(built.bind(path, there(70, of=OLD_NAME, serial=500))).grace == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "grace"),
-    [("45", 45), ("0", 0), ("9999", 120), ("-3", 30), ("soon", 30), ("", 30), ("9" * 5000, 30), ("1.5", 30)],
-)
-def test_anything_else_gets_the_pods_own_grace_bounded(text: str, grace: int) -> None:
-    """Invariant 8."""
-    assert step(below(annotations={"io.kubernetes.pod.terminationGracePeriod": text})).grace == grace
-
-
-def test_a_pod_that_does_not_say_its_grace_gets_kubernetes_default() -> None:
-    assert step(below()).grace == 30
-
-
-@given(st.text(max_size=20))
-def test_no_annotation_breaks_the_plan(text: str) -> None:
-    assert 0 <= step(below(annotations={"io.kubernetes.pod.terminationGracePeriod": text})).grace <= 120
+def test_a_name_alone_does_not_go_first() -> None:
+    """Anybody may call a container calico-node: the system's namespaces go before all others."""
+    built = world().host(CNI, NEW).container("calico-node", namespace="aaa").bind(CNI, OLD)
+    built.container("kube-multus").bind(CNI, OLD)
+    assert [one.subject.namespace for one in made(built).steps] == ["kube-system", "aaa"]
 
 
 def test_mode_observe_does_all_but_the_act() -> None:

@@ -18,8 +18,7 @@ from ostreewatchd.cli import main as ostreewatchctl
 from ostreewatchd.cli.explain import explain, matches
 from ostreewatchd.cli.scan import as_object
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Subject, short_name
-from ostreewatchd.parse.settings import Settings
+from ostreewatchd.model import Settings, Subject, short_name
 from ostreewatchd.plan import plan
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, encode
@@ -81,7 +80,11 @@ def test_all_these_changes_are_told_apart() -> None:
 
 def test_a_refusal_is_explained_with_what_ends_it() -> None:
     text = explained(stale(labels={}))
-    assert "refused  restart-policy-unknown" in text and "ends by a person's restart" in text and "step " not in text
+    assert (
+        "refused  restart-policy-unknown" in text
+        and "ends when the container shows what the host has" in text
+        and "step " not in text
+    )
     assert "refused  shutting-down" in explained(stale().system(state="stopping"))
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ostreewatchd import settings
-from ostreewatchd.parse.settings import MAX_BYTES, Settings, parse
+from ostreewatchd.model import Settings
+from ostreewatchd.parse.settings import MAX_BYTES, parse
 from tests.unit.sources import ROOT
 
 WHOLE = b"""\

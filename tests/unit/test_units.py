@@ -15,8 +15,8 @@ UNITS = ROOT / "systemd"
 WATCHER, REMEDIATION, PATH = "ostreewatchd.service", "ostreewatchd-remediate.service", "ostreewatchd-remediate.path"
 WANTED = "/run/ostreewatchd/wanted"
 
-# Ten times the score, as --threshold= counts. Measured on systemd 252: 0.9 and 1.9.
-HIGHEST_EXPOSURE = {WATCHER: 10, REMEDIATION: 19}
+# Ten times the score, as --threshold= counts. Measured on systemd 252: 0.9 and 2.1.
+HIGHEST_EXPOSURE = {WATCHER: 10, REMEDIATION: 21}
 
 # Beyond these a unit asks for more than its work: DESIGN §4.
 CAPABILITIES = {
@@ -181,7 +181,7 @@ def test_the_wish() -> None:
     assert watcher["RuntimeDirectoryPreserve"] == ["yes"]
     assert f"-{Path(WANTED).parent}" in remediation["ReadWritePaths"]
     # Before the program: one that is missing in the new tree must not be started again and again.
-    assert remediation["ExecStartPre"] == [f"-/bin/rm -f {WANTED}"]
+    assert remediation["ExecStartPre"] == [f"-/bin/rm -rf {WANTED}"]
 
 
 def test_the_ledger_is_written_by_the_remediation_alone() -> None:
@@ -202,4 +202,4 @@ def test_the_remediation_is_bounded_and_not_repeated_by_systemd() -> None:
 def test_the_network() -> None:
     watcher, remediation = settings(WATCHER), settings(REMEDIATION)
     assert watcher["PrivateNetwork"] == ["yes"] and watcher["RestrictAddressFamilies"] == ["AF_UNIX"]
-    assert remediation["IPAddressDeny"] == ["any"] and remediation["IPAddressAllow"] == ["localhost"]
+    assert "IPAddressDeny" not in remediation, "the API server may be anywhere"

@@ -23,6 +23,7 @@ from ostreewatchd.model import (
     KubeletView,
     Live,
     Node,
+    OutcomeName,
     PastAct,
     Pod,
     Reference,
@@ -32,6 +33,7 @@ from ostreewatchd.model import (
     Sight,
     Snapshot,
     StaticPod,
+    Subject,
     Switch,
     SystemView,
 )
@@ -97,7 +99,7 @@ class World:
             "flags": (),
             "history": History(),
             "system": SystemView(state="running"),
-            "kubelet": KubeletView(pid=900, standalone=True),
+            "kubelet": KubeletView(pid=900),
             "cni_directories": (CNI,),
             "writers": GENERIC.writers,
             "self_written": GENERIC.self_written,
@@ -109,6 +111,7 @@ class World:
         name: str,
         *,
         pod: str = "",
+        namespace: str = "kube-system",
         attempt: int = 0,
         started: float = 1000.0,
         labels: Optional[dict[str, str]] = None,
@@ -116,6 +119,7 @@ class World:
         binder: int = HOST,
         id: str = "",
         known: bool = True,
+        grace: Optional[int] = None,
     ) -> World:
         """A running container of a DaemonSet's pod; `started` is in seconds since boot. The binds that follow are
         its own."""
@@ -124,7 +128,7 @@ class World:
         one = Container(
             id=id or hex_id(pod, name, attempt),
             name=name,
-            pod=Pod(namespace="kube-system", name=pod, uid=uid),
+            pod=Pod(namespace=namespace, name=pod, uid=uid),
             attempt=attempt,
             pid=4000 + len(self._containers),
             started_boottime=started,
@@ -136,12 +140,25 @@ class World:
         if known:
             sandbox = hex_id(pod, "sandbox")
             self._pods[sandbox] = RuntimePod(
-                sandbox_id=sandbox, namespace="kube-system", name=pod, uid=uid, ready=True,
+                sandbox_id=sandbox, namespace=namespace, name=pod, uid=uid, ready=True,
                 labels=DAEMON_SET if labels is None else labels, annotations=annotations or {},
             )  # fmt: skip
             self._running.append(
-                RuntimeContainer(id=one.id, sandbox_id=sandbox, name=name, attempt=attempt, running=True)
+                RuntimeContainer(id=one.id, sandbox_id=sandbox, name=name, attempt=attempt, running=True, grace=grace)
             )
+        return self
+
+    def leave(self, name: str) -> World:
+        """The container of this name does not run any more; its sandbox is still up."""
+        self._containers = [one for one in self._containers if one.name != name]
+        self._running = [one for one in self._running if one.name != name]
+        return self
+
+    def sandbox_ends(self, name: str) -> World:
+        """The sandbox of the pod of this name is listed, and not ready."""
+        for id, pod in self._pods.items():
+            if pod.name == f"{name}-x1":
+                self._pods[id] = msgspec.structs.replace(pod, ready=False)
         return self
 
     def nameless(self) -> World:
@@ -188,25 +205,43 @@ class World:
         self._parts["live"] = msgspec.structs.replace(self._parts["live"], **what)
         return self
 
-    def switch(self, id: str = "s1", *, fingerprint: str = "after") -> World:
-        """The ledger knows this switch as the newest."""
-        known = Switch(id=id, fingerprint=fingerprint, boot_id=BOOT, deployment=NEW_NAME, seen_at=NOW - 60)
+    def switch(self, id: str = "s1", *, fingerprint: str = "after", seen: float = UPTIME - 60) -> World:
+        """The ledger knows this switch as the newest; `seen` is in seconds since boot."""
+        known = Switch(
+            id=id, fingerprint=fingerprint, boot_id=BOOT, deployment=NEW_NAME, seen_at=BOOTED_AT + seen,
+            seen_boottime=seen,
+        )  # fmt: skip
         return self.history(switch=known)
+
+    def before(self, *, boot: str = BOOT) -> World:
+        """The ledger knew the state before that switch too."""
+        known = Switch(id="s0", fingerprint="before", boot_id=boot, deployment=OLD_NAME, seen_at=BOOTED_AT + 30,
+                       seen_boottime=30.0)  # fmt: skip
+        return self.history(before=known)
 
     def history(self, **what: Any) -> World:
         self._parts["history"] = msgspec.structs.replace(self._parts["history"], **what)
         return self
 
     def act(
-        self, *, switch: str = "s1", container_id: str = "", pod_uid: str = "", name: str = "", outcome: str = ""
+        self,
+        *,
+        switch: str = "s1",
+        container_id: str = "",
+        pod_uid: str = "",
+        name: str = "",
+        outcome: OutcomeName = "",
     ) -> World:
         """The ledger has an act; on the last container unless told otherwise."""
         one, acts = self._containers[-1], self._parts["history"].acts
-        past = PastAct(
-            id=len(acts) + 1, switch_id=switch, step="stop-container", pod_uid=pod_uid or one.pod.uid,
+        subject = Subject(
+            namespace=one.pod.namespace, pod=one.pod.name, pod_uid=pod_uid or one.pod.uid,
             container=name or one.name, container_id=container_id or one.id,
-            subject=f"{one.pod.namespace}/{one.pod.name}/{one.name}", because="b", intent_at=NOW - 30,
-            outcome=outcome, outcome_at=NOW - 29 if outcome else None, proof="p" if outcome else "",
+        )  # fmt: skip
+        past = PastAct(
+            id=len(acts) + 1, switch_id=switch, step="stop-container", subject=subject, because="b",
+            intent_at=NOW - 30, outcome=outcome, outcome_at=NOW - 29 if outcome else None,
+            proof="p" if outcome else "",
         )  # fmt: skip
         return self.history(acts=(*acts, past))
 

@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Literal, NamedTuple, Optional
 
 from ostreewatchd.judge import judge
 from ostreewatchd.model import Container, Snapshot, Subject
 
 
 class Proof(NamedTuple):
-    """`verdict`: cured, not-yet, stale."""
+    """What a look says of a subject that was stopped."""
 
-    verdict: str
+    verdict: Literal["cured", "not-yet", "stale"]
     text: str
 
 
 def prove(snapshot: Snapshot, subject: Subject) -> Proof:
-    """Judge a fresh look for the successor of the subject's container. Pure."""
+    """Judge a fresh look for the successor of the subject's container. Pure.
+
+    Only what a restart was due for counts: the CNI directories that the successor holds by themselves. What else
+    it holds may be unknown or noted, before as after."""
     successor: Optional[Container] = None
     for container in snapshot.containers:
         if container.id == subject.container_id:
@@ -26,16 +29,16 @@ def prove(snapshot: Snapshot, subject: Subject) -> Proof:
             successor = container
     if successor is None:
         return Proof("not-yet", "kubelet has not started it again")
+    due = {bind.path: bind for bind in successor.binds if not bind.via and snapshot.cni_directory_of(bind.host_path)}
     for finding in judge(snapshot):
-        if finding.subject.container_id == successor.id and (finding.owed or finding.verdict == "unknown"):
+        if finding.subject.container_id == successor.id and finding.inside in due:
             if finding.owed:
                 return Proof("stale", f"the new container {successor.id[:12]} is stale too: {finding.reason}")
-            return Proof("not-yet", f"the new container {successor.id[:12]}: {finding.reason}")
+            if finding.verdict == "unknown":
+                return Proof("not-yet", f"the new container {successor.id[:12]}: {finding.reason}")
     attempt = f" (attempt {successor.attempt})" if successor.attempt is not None else ""
     shown = ", ".join(
-        f"{bind.host_path} is {bind.sight.identity} on the host and, as {bind.path}, in it"
-        for bind in successor.binds
-        if bind.host_path in snapshot.cni_directories and not bind.via
+        f"{bind.host_path} is {bind.sight.identity} on the host and, as {bind.path}, in it" for bind in due.values()
     )
     return Proof(
         "cured", f"container {successor.id[:12]}{attempt} in the same pod: {shown or 'nothing of it is stale'}"

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an act needs of the world: looks, one stop, and time. The real one; a test may bring another."""
+"""What a remediation needs of the world: looks, one stop, and time. The real one; a test may bring another."""
 
 from __future__ import annotations
 
 import time
 from typing import Protocol
 
-from ostreewatchd.model import History, Snapshot, Step
+from ostreewatchd.act.stop import stop_container
+from ostreewatchd.model import History, Settings, Snapshot, Step
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.deep import DeepLook
 from ostreewatchd.observe.look import look
-from ostreewatchd.parse.settings import Settings
-from ostreewatchd.peers.cri.acts import RuntimeActs
-from ostreewatchd.peers.cri.types import Stopped
-
-_DEADLINE = 10.0
 
 
 class World(Protocol):
@@ -41,9 +37,7 @@ class RealWorld:
         return look(self._settings, ContainerLooker(remember=False), history, deep=DeepLook() if deep else None)
 
     def stop(self, step: Step, socket: str) -> str:
-        with RuntimeActs.connect(socket, deadline=_DEADLINE) as runtime:
-            answer = runtime.stop_container(step.subject.container_id, step.grace)
-        return "stopped" if answer is Stopped.NOW else "the runtime did not know it any more"
+        return stop_container(step, socket)
 
     def monotonic(self) -> float:
         return time.monotonic()

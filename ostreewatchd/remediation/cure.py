@@ -1,35 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out one step: intent, another look, the stop, proof, outcome. The only writer of the product."""
+"""Carries out one step: intent, another look, the stop, proof, outcome."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
 from ostreewatchd import settle
-from ostreewatchd.act.proof import Proof, prove
-from ostreewatchd.act.world import World
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
-from ostreewatchd.model import History, PastAct, Snapshot, Step, Subject, Switch
-from ostreewatchd.parse.settings import Settings
+from ostreewatchd.model import History, OutcomeName, PastAct, Settings, Snapshot, Step, Subject, Switch
 from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeSilent
 from ostreewatchd.peers.errors import PeerError
+from ostreewatchd.remediation.proof import Proof, prove
+from ostreewatchd.remediation.world import World
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
 
 _PROOF_INTERVAL = 0.25
 
-CURED = "cured"
-NOT_CURED = "not-cured"
-NOT_NEEDED = "not-needed"
-POD_GONE = "pod-gone"
-ABANDONED = "abandoned"
-
 
 class Outcome(NamedTuple):
     """How an act ended; empty `name`: nothing was done and nothing is known to have changed."""
 
-    name: str
+    name: OutcomeName
     text: str
 
 
@@ -48,8 +41,10 @@ class Curer:
         if act is None:
             act = self._ledger.intend(switch, step)
         again = self._world.look(History(), deep=False)
+        if again.live.fingerprint != switch.fingerprint:
+            return self._conclude(act, step.subject, Outcome("superseded", "another switch came before the stop"))
         if not self._still_owed(again, step):
-            return self._conclude(act, step.subject, Outcome(NOT_NEEDED, "a second look no longer found it stale"))
+            return self._conclude(act, step.subject, Outcome("not-needed", "a second look no longer found it stale"))
         if settle.in_progress(again.flags, complete=settle.complete(again), cap=self._settings.settle_cap):
             return Outcome("", "a switch began meanwhile")
         socket = snapshot.runtime.socket if snapshot.runtime else ""
@@ -62,62 +57,58 @@ class Curer:
         except PeerError as error:
             self._journal.report(Kind.FAILED, f"{step.subject}: not stopped: {error}", subject=step.subject)
             return Outcome("", str(error))
-        return self._conclude(act, step.subject, self._prove(step.subject, started, said))
+        return self._conclude(act, step.subject, self._prove(step.subject, switch, started, said))
 
     def resume(self, act: PastAct, snapshot: Snapshot) -> Outcome:
         """Find out how an act ended whose outcome an interruption kept from being written. The container itself
         still running is no end: the plan takes the act up again."""
-        subject = _subject(act)
-        if snapshot.history.switch is None or act.switch_id != snapshot.history.switch.id:
-            return self._conclude(act.id, subject, Outcome(ABANDONED, "another switch came before its outcome"))
-        if snapshot.container(act.container_id) is not None:
+        switch = snapshot.history.switch
+        if switch is None or act.switch_id != switch.id:
+            return self._conclude(act.id, act.subject, Outcome("abandoned", "another switch came before its outcome"))
+        if snapshot.container(act.subject.container_id) is not None:
             return Outcome("", "it still runs")
-        return self._conclude(act.id, subject, self._prove(subject, self._world.monotonic(), "resumed"))
+        outcome = self._prove(act.subject, switch, self._world.monotonic(), "resumed")
+        return self._conclude(act.id, act.subject, outcome)
 
     def _still_owed(self, snapshot: Snapshot, step: Step) -> bool:
         return any(one.owed and one.subject.container_id == step.subject.container_id for one in judge(snapshot))
 
-    def _prove(self, subject: Subject, started: float, said: str) -> Outcome:
+    def _prove(self, subject: Subject, switch: Switch, started: float, said: str) -> Outcome:
         """Look until the successor is there and fresh, no longer than ProofSec."""
         proof = Proof("not-yet", "")
         for _ in range(int(self._settings.proof / _PROOF_INTERVAL) + 1):
-            proof = prove(self._world.look(History(), deep=False), subject)
+            snapshot = self._world.look(History(), deep=False)
+            proof = prove(snapshot, subject)
             waited = self._world.monotonic() - started
             if proof.verdict == "cured":
-                return Outcome(CURED, f"{proof.text}; {waited:.1f} s after the stop ({said})")
+                return Outcome("cured", f"{proof.text}; {waited:.1f} s after the stop ({said})")
+            if snapshot.live.fingerprint != switch.fingerprint:
+                return Outcome("superseded", f"another switch came before the proof: {proof.text}")
             if waited >= self._settings.proof:
                 break
             self._world.sleep(_PROOF_INTERVAL)
         runtime = self._world.look(History(), deep=True).runtime
-        if runtime is not None and not runtime.problem and all(pod.uid != subject.pod_uid for pod in runtime.pods):
-            return Outcome(POD_GONE, "the runtime has no such pod any more")
-        return Outcome(NOT_CURED, f"{proof.text} {self._settings.proof:g} s after the stop ({said})")
+        if runtime is not None and not runtime.problem and not runtime.has_ready_pod(subject.pod_uid):
+            return Outcome("pod-gone", "the runtime has no such pod any more")
+        return Outcome("not-cured", f"{proof.text} {self._settings.proof:g} s after the stop ({said})")
 
     def _conclude(self, act: int, subject: Subject, outcome: Outcome) -> Outcome:
         self._ledger.conclude(act, outcome.name, outcome.text)
-        kind = {CURED: Kind.CURED, NOT_CURED: Kind.NOT_CURED}.get(outcome.name, Kind.NOTHING_OWED)
+        kind = {"cured": Kind.CURED, "not-cured": Kind.NOT_CURED}.get(outcome.name, Kind.ENDED)
         self._journal.report(
-            kind, f"{subject}: {outcome.name}: {outcome.text}", subject=subject, proof=outcome.text, act=act,
+            kind,
+            f"{subject}: {outcome.name}: {outcome.text}",
+            subject=subject,
+            proof=outcome.text,
+            act=act,
             outcome=outcome.name,
-        )  # fmt: skip
+        )
         return outcome
 
 
 def _open_act(history: History, switch: Switch, step: Step) -> Optional[int]:
     """The intent for this very container that has no outcome yet."""
     for act in history.acts:
-        if act.switch_id == switch.id and act.container_id == step.subject.container_id and not act.outcome:
+        if act.switch_id == switch.id and act.subject.container_id == step.subject.container_id and not act.outcome:
             return act.id
     return None
-
-
-def _subject(act: PastAct) -> Subject:
-    namespace, _, rest = act.subject.partition("/")
-    pod, _, _ = rest.rpartition("/")
-    return Subject(
-        namespace=namespace,
-        pod=pod,
-        pod_uid=act.pod_uid,
-        container=act.container,
-        container_id=act.container_id,
-    )

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the watcher asks for a remediation: at once for what is new, after growing pauses for what stays owed, and
+with an alarm if nobody takes the request up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Callable, Optional
+
+from ostreewatchd import ledger, wanted
+from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.report.journal import Journal, Kind
+
+_PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
+"""Seconds between requests while something stays owed; the last one repeats."""
+_PAUSE_ALARMED = 900.0
+"""Seconds between requests when all that is left waits for a person."""
+_TAKEN_UP_WITHIN = 30.0
+"""Seconds after which a request that nobody took up is an alarm."""
+
+
+class Asker:
+    """What was asked for, and when to look whether to ask again. Runs in the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, journal: Journal, look_soon: Callable[[], None]) -> None:
+        self._loop = loop
+        self._journal = journal
+        self._look_soon = look_soon
+        self._asked_for: frozenset[str] = frozenset()
+        self._asked = 0
+        self._next: Optional[asyncio.TimerHandle] = None
+        self._overdue: Optional[asyncio.TimerHandle] = None
+        self.not_taken_up = False
+        """The last request was not taken up in time."""
+
+    def consider(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
+        """Ask, if it is time to. Besides for what is owed: once for each state that the ledger does not know, so
+        that the next switch has a predecessor there; and for an act whose outcome is not written."""
+        history = snapshot.history
+        due = {finding.subject.container_id for finding in findings if finding.owed}
+        owed = len(due)
+        if not history.problem and (history.switch is None or history.switch.fingerprint != snapshot.live.fingerprint):
+            due.add(f"switch {snapshot.live.fingerprint}")
+        due.update(f"act {act.id}" for act in history.acts if not act.outcome)
+        if not due:
+            self._done()
+        elif due - self._asked_for:
+            self._asked = 0
+            self._ask(frozenset(due), owed)
+        elif self._next is None:
+            self._ask(frozenset(due), owed)
+
+    def _done(self) -> None:
+        self._asked, self._asked_for, self.not_taken_up = 0, frozenset(), False
+        for timer in (self._next, self._overdue):
+            if timer is not None:
+                timer.cancel()
+        self._next = self._overdue = None
+
+    def _ask(self, due: frozenset[str], owed: int) -> None:
+        self._asked_for = due
+        try:
+            wanted.ask()
+        except OSError as error:
+            self._journal.report(Kind.FAILED, f"{wanted.WANTED}: {error.strerror}: no remediation can be asked for")
+        if owed and not self._asked:
+            self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
+        if self._overdue is None:
+            self._overdue = self._loop.call_later(_TAKEN_UP_WITHIN, self._was_it_taken_up, ledger.newest_run())
+        pause = _PAUSE_ALARMED if _waits_for_a_person() else _PAUSES[min(self._asked, len(_PAUSES) - 1)]
+        self._asked += 1
+        if self._next is not None:
+            self._next.cancel()
+        self._next = self._loop.call_later(pause, self._again)
+
+    def _again(self) -> None:
+        self._next = None
+        self._look_soon()
+
+    def _was_it_taken_up(self, run: int) -> None:
+        """The ledger tells: the file itself is removed also where the program behind it is missing."""
+        self._overdue = None
+        late = ledger.newest_run() <= run
+        if late and not self.not_taken_up:
+            self._journal.report(
+                Kind.ALARM,
+                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and the ledger shows none: does the live"
+                " tree have the product, and is /var writable? See `systemctl status ostreewatchd-remediate.path"
+                " ostreewatchd-remediate.service`",
+            )
+        self.not_taken_up = late
+
+
+def _waits_for_a_person() -> bool:
+    """Whether the last remediation refused everything for reasons that do not end by themselves."""
+    try:
+        last = ledger.last_run()
+    except ledger.LedgerError:
+        return False
+    return last is not None and bool(last.refusals) and all(refusal.alarm for refusal in last.refusals)

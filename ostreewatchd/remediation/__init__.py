@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One remediation: removes the request, looks for itself, and acts one step at a time until nothing is owed or
+all that is left is refused. The program of ostreewatchd-remediate.service; `program` has its main."""
+
+from __future__ import annotations
+
+from ostreewatchd.remediation.program import main
+
+__all__ = ["main"]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look, act, look again, until nothing is owed or all that is left is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+import msgspec
+
+from ostreewatchd import settle
+from ostreewatchd.judge import judge
+from ostreewatchd.ledger import Ledger, LedgerError
+from ostreewatchd.model import Finding, History, Plan, Settings, Snapshot, Switch
+from ostreewatchd.plan import plan as make_plan
+from ostreewatchd.remediation.cure import Curer
+from ostreewatchd.remediation.world import World
+from ostreewatchd.report.journal import Journal, Kind
+
+NOTHING_OWED, OWED, USAGE, COULD_NOT_KNOW, NOT_CURED = 0, 1, 2, 3, 4
+"""Exit statuses."""
+
+_MAX_ROUNDS = 300
+_MAX_IDLE_ROUNDS = 3
+
+
+class Result(NamedTuple):
+    """How a remediation ended. `status` is the exit status."""
+
+    status: int
+    summary: str
+    plan: Plan
+
+
+def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) -> Result:
+    """Bounded: each round does a step, or is one of a few that could not. Raises HostGone."""
+    curer = Curer(world, ledger, journal, config)
+    acted = idle = 0
+    failed = False
+    try:
+        for _ in range(_MAX_ROUNDS):
+            snapshot = world.look(ledger.history(), deep=True)
+            findings = judge(snapshot)
+            switch = _record_switch(ledger, snapshot, config)
+            # With the switch that was just recorded: an act of an older one is over and waits for no proof.
+            snapshot = msgspec.structs.replace(snapshot, history=ledger.history())
+            resumed = [curer.resume(act, snapshot).name for act in snapshot.history.acts if not act.outcome]
+            failed |= "not-cured" in resumed
+            if any(resumed):
+                continue  # Time has passed: look again.
+            plan = make_plan(snapshot, findings, config)
+            if not plan.steps or switch is None or failed or idle >= _MAX_IDLE_ROUNDS:
+                return _result(plan, findings, acted, failed)
+            outcome = curer.cure(plan.steps[0], snapshot, switch)
+            if outcome.name == "cured":
+                acted, idle = acted + 1, 0
+            elif outcome.name == "not-cured":
+                failed = True
+            else:
+                idle += 1
+                world.sleep(1.0)
+    except LedgerError as error:
+        journal.report(Kind.FAILED, f"the ledger cannot be used: {error}")
+        return without_ledger(world, config, str(error), acted=acted, failed=failed)
+    return Result(COULD_NOT_KNOW, f"{_done(acted)}; not done after {_MAX_ROUNDS} rounds", Plan())
+
+
+def without_ledger(world: World, config: Settings, problem: str, *, acted: int = 0, failed: bool = False) -> Result:
+    """No ledger, no act: what is owed is told, with that as the refusal. Raises HostGone."""
+    snapshot = world.look(History(problem=problem), deep=True)
+    findings = judge(snapshot)
+    return _result(make_plan(snapshot, findings, config), findings, acted, failed)
+
+
+def _record_switch(ledger: Ledger, snapshot: Snapshot, config: Settings) -> Optional[Switch]:
+    """The switch that the live state is, with an id of its own; None while one is under way."""
+    if settle.in_progress(snapshot.flags, complete=settle.complete(snapshot), cap=config.settle_cap):
+        return None
+    names = snapshot.live.deployments
+    return ledger.record_switch(
+        snapshot.live.fingerprint, snapshot.node.boot_id, names.etc or names.booted, snapshot.taken_boottime
+    )
+
+
+def _result(plan: Plan, findings: Sequence[Finding], acted: int, failed: bool) -> Result:
+    owed = len({finding.subject.key for finding in findings if finding.owed})
+    if failed:
+        return Result(NOT_CURED, f"{_done(acted)}; a restart did not cure", plan)
+    if owed:
+        return Result(OWED, f"{_done(acted)}; {owed} owed, {len(plan.refusals)} refused", plan)
+    return Result(NOTHING_OWED, f"{_done(acted)}; nothing owed", plan)
+
+
+def _done(acted: int) -> str:
+    return f"{acted} restarted and cured" if acted else "nothing restarted"

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The remediation's program: one at a time on a host, with what it tells the journal and its exit status."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+from ostreewatchd import __version__, settings
+from ostreewatchd.act.unit import restart_if_running
+from ostreewatchd.ledger import PATH, Ledger, LedgerError
+from ostreewatchd.model import Refusal, Settings
+from ostreewatchd.observe.host import HostGone, this_boot
+from ostreewatchd.observe.own_tree import stale_watcher
+from ostreewatchd.peers.systemd import SystemdError
+from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOT_CURED, OWED, Result, remediate, without_ledger
+from ostreewatchd.remediation.world import RealWorld
+from ostreewatchd.report import words
+from ostreewatchd.report.journal import Journal, Kind, last_words
+
+_WATCHER = "ostreewatchd.service"
+
+
+class AlreadyRunning(Exception):
+    """Another remediation holds the lock."""
+
+
+@contextlib.contextmanager
+def _only_one(path: str) -> Iterator[None]:
+    """Hold the lock file for the run. Raises AlreadyRunning, or LedgerError where it cannot be made."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise LedgerError(f"{path}: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(f"another remediation holds {path}") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def run(journal: Journal, config: Settings, ledger_path: str = PATH) -> Result:
+    """A whole remediation on this host, told to the journal. Raises HostGone and AlreadyRunning."""
+    world = RealWorld(config)
+    try:
+        with _only_one(ledger_path + ".lock"), Ledger(ledger_path, this_boot()) as ledger:
+            if ledger.set_aside:
+                journal.report(Kind.LEDGER_ASIDE, f"the ledger was corrupt and is now {ledger.set_aside}")
+            number = ledger.begin_run()
+            result = remediate(world, ledger, journal, config)
+            news: Sequence[Refusal] = result.plan.refusals
+            try:
+                news = ledger.end_run(number, result.status, result.summary, result.plan)
+            except LedgerError as error:
+                journal.report(Kind.FAILED, f"how the remediation ended was not written: {error}")
+    except LedgerError as error:
+        journal.report(Kind.FAILED, f"the ledger cannot be used: {error}")
+        result = without_ledger(world, config, str(error))
+        news = result.plan.refusals
+    _tell(journal, result, news)
+    return result
+
+
+def _tell(journal: Journal, result: Result, news: Sequence[Refusal]) -> None:
+    """The refusals that are new, and one closing line."""
+    for refusal in news:
+        journal.report(
+            Kind.ALARM if refusal.alarm else Kind.REFUSED,
+            words.refusal(refusal),
+            subject=refusal.subject,
+            refusal=refusal.name,
+            ends=refusal.ends,
+            alarm=int(refusal.alarm),
+        )
+    kind = Kind.ALARM if result.status == NOT_CURED else Kind.DONE
+    if result.status != OWED or news:
+        journal.report(kind, f"remediation done: {result.summary}", status=result.status)
+
+
+def _restart_stale_watcher(journal: Journal) -> None:
+    """The last act: the watcher runs from the tree that it was started in, and so does its sandbox."""
+    why = stale_watcher(_WATCHER)
+    if not why:
+        return
+    try:
+        restart_if_running(_WATCHER)
+        journal.report(Kind.WATCHER_RESTART, f"restarting {_WATCHER}: {why}", unit=_WATCHER)
+    except SystemdError as error:
+        journal.report(Kind.FAILED, f"{_WATCHER} is stale ({why}) and was not restarted: {error}")
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Entry point. Exit status: 0 nothing owed, 1 owed and refused, 2 usage, 3 could not know, 4 not cured.
+
+    The request has been removed by the unit's ExecStartPre= before this looks: what happens from here on makes a
+    new one."""
+    parser = argparse.ArgumentParser(prog="ostreewatchd-remediate", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.parse_args(argv)
+    journal = Journal("ostreewatchd-remediate")
+    try:
+        config, complaints = settings.load()
+        for complaint in complaints:
+            journal.report(Kind.CONFIG, str(complaint), file=complaint.file, line=complaint.line)
+        result = run(journal, config)
+        _restart_stale_watcher(journal)
+        return result.status
+    except AlreadyRunning as error:
+        journal.report(Kind.FAILED, f"{error}: this one does nothing")
+        return COULD_NOT_KNOW
+    except HostGone as error:
+        journal.report(Kind.FAILED, f"the host cannot be looked at: {error}")
+        print(f"ostreewatchd-remediate: {error}", file=sys.stderr)
+        return COULD_NOT_KNOW
+    except Exception as error:  # noqa: BLE001  An uncaught exception would exit with 1, which says "owed, refused".
+        journal.report(Kind.FAILED, last_words(error))
+        return COULD_NOT_KNOW
+    finally:
+        journal.close()
