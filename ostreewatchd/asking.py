@@ -42,8 +42,9 @@ class Asker:
         owed = len(due)
         if not history.problem and (history.switch is None or history.switch.fingerprint != snapshot.live.fingerprint):
             due.add(f"switch {snapshot.live.fingerprint}")
-        due.update(f"act {act.id}" for act in history.acts if not act.outcome)
-        if not due:
+        # An act without its outcome is nothing new: its remediation may be at work.
+        unfinished = any(not act.outcome for act in history.acts)
+        if not due and not unfinished:
             self._done()
         elif due - self._asked_for:
             self._asked = 0
