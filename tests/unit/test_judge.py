@@ -139,6 +139,28 @@ def test_unknown_is_not_stale_and_restarts_nothing(built: World, because: str) -
     assert not made.steps and not made.refusals
 
 
+NOTHING = msgspec.structs.replace(gone(), absent=True)
+
+
+def test_what_is_nowhere_is_no_news() -> None:
+    """A watched directory that neither host nor container has, seen by way of an ancestor."""
+    assert judge(world().host(CNI, NOTHING).container("a").bind(CNI, NOTHING, via="/").snapshot()) == ()
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        world().host(CNI, NEW).container("a").bind(CNI, NOTHING, via="/"),
+        world().host(CNI, NOTHING).container("a").bind(CNI, OLD, via="/"),
+        world().host(CNI, gone()).container("a").bind(CNI, NOTHING, via="/"),
+        world().host(CNI, NOTHING).container("a").bind(CNI, NOTHING),
+    ],
+)
+def test_what_is_on_one_side_only_is_unknown(built: World) -> None:
+    """Invariant 4."""
+    assert only(built).verdict == "unknown"
+
+
 def test_a_runtime_in_a_namespace_of_its_own_that_is_stale_itself() -> None:
     """Facts §3 E44: the container has what its binder has; PID 1 has another: a restart is useless."""
     built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).container("a", binder=RUNTIME).bind(CNI, OLD)

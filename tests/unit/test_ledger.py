@@ -216,6 +216,23 @@ def test_a_file_that_is_no_database_is_set_aside(path: str) -> None:
         assert not book.set_aside and book.history().set_aside, "told until the end, done once"
 
 
+@pytest.mark.parametrize(
+    "damage", ["subject = '{'", "subject = '[1]'", "because = CAST(x'ff' AS TEXT)", "proof = x'ff'"]
+)
+def test_a_value_that_cannot_be_read_is_corrupt_too(path: str, damage: str) -> None:
+    """The quick check of SQLite sees nothing of it."""
+    filled(path)
+    db = sqlite3.connect(path)
+    db.execute(f"UPDATE act SET {damage} WHERE id = 2")
+    db.commit()
+    db.close()
+    assert ledger.read(path).problem
+    with Ledger(path) as book:
+        book.intend(book.record_switch("f2", "b", "d", 0.0), STEP)
+        assert book.history().acts[-1].outcome == ""
+        assert book.set_aside
+
+
 def test_two_corrupt_ledgers_in_one_second(path: str) -> None:
     kept = set()
     for _ in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -210,6 +210,45 @@ def test_a_switch_that_begins_meanwhile_holds_the_stop_back(bench: Bench) -> Non
     bench.node.change = lambda built: built
     assert bench.run().status == NOTHING_OWED
     assert set(bench.node.stops.values()) == {1}
+
+
+def at_look(bench: Bench, number: int, act: Callable[[], None]) -> None:
+    """Do something at the n-th look."""
+    looks = []
+
+    def hook(name: str) -> None:
+        if name == "look":
+            looks.append(name)
+            if len(looks) == number:
+                act()
+
+    bench.node.hook = hook
+
+
+def test_another_switch_between_plan_and_stop(bench: Bench) -> None:
+    """What is stopped is stopped for the switch that the act is of."""
+    bench.node.switch()
+    at_look(bench, 2, bench.node.switch)
+    assert bench.run().status == NOTHING_OWED
+    assert bench.outcomes() == [("calico-node", "superseded"), ("calico-node", "cured"), ("kube-multus", "cured")]
+    assert bench.node.stops == {(2, "calico-node"): 1, (2, "kube-multus"): 1}
+
+
+def test_another_switch_between_stop_and_proof(bench: Bench) -> None:
+    """No proof is waited for that cannot come any more, and no failure is told that is none."""
+    bench.node.switch()
+
+    def again() -> None:
+        bench.node.clock += 5
+        bench.node._kubelet()
+        bench.node.switch()
+
+    at_look(bench, 3, again)
+    started = bench.node.clock
+    assert bench.run().status == NOTHING_OWED
+    assert bench.outcomes() == [("calico-node", "superseded"), ("calico-node", "cured"), ("kube-multus", "cured")]
+    assert dict(bench.node.stops) == {(1, "calico-node"): 1, (2, "calico-node"): 1, (2, "kube-multus"): 1}
+    assert bench.node.clock - started < 15
 
 
 def test_a_switch_under_way_is_not_in_the_ledger(bench: Bench) -> None:
