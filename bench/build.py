@@ -28,6 +28,7 @@ class Interpreter(NamedTuple):
     version: str
     python: Path
     packages: Path
+    """The watcher's dependencies and the product itself, compiled as a package has them."""
 
 
 def cache() -> Path:
@@ -88,6 +89,11 @@ def _environment(version: str, python: Path) -> Interpreter:
             made.rename(place)
         finally:
             listed.unlink()
+    # The product of this moment: to compile it at each start would be counted as the watcher's memory.
+    product = place / "ostreewatchd"
+    shutil.rmtree(product, ignore_errors=True)
+    shutil.copytree(REPOSITORY / "ostreewatchd", product, ignore=shutil.ignore_patterns("__pycache__"))
+    run([str(python), "-m", "compileall", "-q", str(place)])
     return Interpreter(version, python, place)
 
 

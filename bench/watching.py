@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import build
 from bench.build import BenchError, Interpreter
 from bench.node import Node
 from bench.table import Row
@@ -52,7 +51,7 @@ class Watcher:
         self._journal, self._notify = (_listen(path) for path in self._paths)
         self._wanted = run / "ostreewatchd/wanted"
         program = (
-            f"import sys; sys.path[:0] = [{str(build.REPOSITORY)!r}, {str(interpreter.packages)!r}];"
+            f"import sys; sys.path.insert(0, {str(interpreter.packages)!r});"
             "from ostreewatchd.watcher import main; sys.exit(main())"
         )
         environment = ["env", "-i", "NOTIFY_SOCKET=/run/notify", f"WATCHDOG_USEC={_WATCHDOG * 1_000_000}"]
