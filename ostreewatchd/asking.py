@@ -16,6 +16,8 @@ _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
 """Seconds between requests while something stays owed; the last one repeats."""
 _PAUSE_ALARMED = 900.0
 """Seconds between requests when all that is left waits for a person."""
+_ENDS_UNSEEN = frozenset({"cni-configuration-missing"})
+"""Alarms whose cause may end with nobody asking: a file that an operator or an installer puts there."""
 _TAKEN_UP_WITHIN = 30.0
 """Seconds after which a request that nobody took up is an alarm."""
 
@@ -99,4 +101,6 @@ def _waits_for_a_person() -> bool:
         last = ledger.last_run()
     except ledger.LedgerError:
         return False
-    return last is not None and bool(last.refusals) and all(refusal.alarm for refusal in last.refusals)
+    if last is None or not last.refusals:
+        return False
+    return all(refusal.alarm and refusal.name not in _ENDS_UNSEEN for refusal in last.refusals)
