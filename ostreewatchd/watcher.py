@@ -188,7 +188,7 @@ class Watcher:
                 " uses it yet, so nothing is restarted",
                 deployment=pending,
             )
-        told = set()
+        told: set[tuple[object, ...]] = set()
         for finding in findings:
             key: tuple[object, ...] = (
                 finding.rule,
@@ -206,6 +206,10 @@ class Watcher:
                     expected=words.identity(finding.expected), actual=words.identity(finding.actual),
                     remedy=finding.remedy,
                 )  # fmt: skip
+        for problem in snapshot.problems:
+            told.add((problem.where, problem.what))
+            if (problem.where, problem.what) not in known.told:
+                self._journal.report(Kind.UNKNOWN, words.problem(problem))
         self._known = _Known(state.fingerprint, pending, frozenset(told))
 
     def _report_switch(self, snapshot: Snapshot) -> None:

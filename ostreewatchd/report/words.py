@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-from ostreewatchd.model import Finding, Live, PastAct, Refusal, Seen, Snapshot, Step, short_name
+from ostreewatchd.model import Finding, Live, PastAct, Problem, Refusal, Seen, Snapshot, Step, short_name
 from ostreewatchd.report.printable import printable
 
 
@@ -55,6 +55,10 @@ def act(one: PastAct) -> str:
     return printable(f"{when(one.intent_at)}  switch {one.switch_id}  {one.step} {one.subject}  {outcome}")
 
 
+def problem(one: Problem) -> str:
+    return printable(f"not read: {one.where}: {one.what}")
+
+
 def counts(findings: Iterable[Finding]) -> tuple[int, int, int]:
     """How many are owed, noted and unknown."""
     owed = noted = unknown = 0
@@ -73,4 +77,5 @@ def summary(snapshot: Snapshot, findings: Sequence[Finding]) -> str:
     owed, noted, unknown = counts(findings)
     text = f"{live(snapshot.live)}; {snapshot.container_count} containers"
     text += f"; {owed} owed, {noted} noted" if owed or noted else "; nothing stale"
-    return text + (f", {unknown} unknown" if unknown else "")
+    text += f", {unknown} unknown" if unknown else ""
+    return text + (f", {len(snapshot.problems)} not read" if snapshot.problems else "")
