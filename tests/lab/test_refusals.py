@@ -23,6 +23,7 @@ from tests.lab.witness import (
     fresh,
     healed,
     instances,
+    ledger,
     reaches_host,
     refused,
     reports,
@@ -101,6 +102,9 @@ def test_nothing_is_stopped_where_the_new_tree_lacks_cni_configuration(node: Nod
     assert named == set(WRITERS)
     untouched(node, before, seconds=0.5)
     assert acts(node) == []
+    # Also when it was asked for more than once: the watcher does not give up.
+    node.wait(lambda: len(ledger(node, "SELECT id FROM run WHERE status = 1")) >= 2, 20, "it is refused again")
+    untouched(node, before)
 
     old = node.container("calico-node")
     node.sh(f"cp /proc/{old.pid}/root/host{CNI}/10-lab.conflist {CNI}/")

@@ -169,15 +169,20 @@ def ledger(node: Node, query: str, poll: bool = False) -> list[tuple[Any, ...]]:
             return base.execute(query).fetchall()
         finally:
             base.close()
-    except sqlite3.Error:
+    except sqlite3.Error as error:
         if poll:
             return []
-        raise
+        raise NodeFailed(f"{path}: {error}") from error
 
 
 def acts(node: Node) -> list[tuple[str, str]]:
-    """The ledger's acts, oldest first: container and outcome."""
-    return [(row[0], row[1]) for row in ledger(node, "SELECT container, outcome FROM act ORDER BY id")]
+    """The ledger's acts, oldest first: container and outcome. None where there is no ledger yet."""
+    if not (node.disk.var / _LEDGER).exists():
+        return []
+    return [
+        (json.loads(one)["container"], end)
+        for one, end in ledger(node, "SELECT subject, outcome FROM act ORDER BY id")
+    ]
 
 
 def reaches_host(node: Node, pod: str) -> bool:
