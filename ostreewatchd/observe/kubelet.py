@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import KubeletView, RuntimeView, StaticPod
@@ -32,10 +31,10 @@ def find(host: Host, platform: Platform) -> Optional[Kubelet]:
     root's and in no container."""
     for pid in proc.named(*platform.kubelet_commands):
         try:
-            if os.stat(f"/proc/{pid}").st_uid != 0 or cgroup.container_id(proc.read(pid, "cgroup") or b""):
+            if proc.user(pid) != 0 or cgroup.container_id(proc.read(pid, "cgroup") or b""):
                 continue
             stat, flags = proc.stat(pid), _flags(proc.command_line(pid))
-        except (OSError, proc.Unreadable):
+        except proc.Unreadable:
             continue
         if stat is not None:
             config = flags.get("kubeconfig") or flags.get("bootstrap-kubeconfig", "")

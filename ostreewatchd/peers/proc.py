@@ -162,6 +162,14 @@ def root(pid: int) -> Optional[Root]:
         raise Unreadable(f"/proc/{pid}/root: {error.strerror}") from error
 
 
+def user(pid: int) -> Optional[int]:
+    """The effective user; not the owner of /proc/<pid>, which is root for any process that is not dumpable."""
+    for line in (read(pid, "status") or b"").split(b"\n"):
+        if line.startswith(b"Uid:"):
+            return int(line.split()[2])
+    return None
+
+
 def command_line(pid: int) -> tuple[str, ...]:
     data = read(pid, "cmdline")
     return tuple(part.decode("utf-8", "replace") for part in (data or b"").rstrip(b"\0").split(b"\0") if part)
