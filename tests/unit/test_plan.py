@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Plan, Refusal, Settings, Step
+from ostreewatchd.model import OutcomeName, Plan, Refusal, Settings, Step
 from ostreewatchd.plan import plan
 from tests.unit.worlds import (
     BOOT,
@@ -119,14 +119,14 @@ def test_started_after_the_switch_is_an_alarm_and_no_restart(
 
 
 @pytest.mark.parametrize("outcome", ["cured", "pod-gone", "abandoned", ""])
-def test_restarted_in_this_switch_already(outcome: str) -> None:
+def test_restarted_in_this_switch_already(outcome: OutcomeName) -> None:
     """Invariant 6: the same subject (pod UID and container name), another container."""
     one = refusal(stale().switch().act(container_id="0" * 64, outcome=outcome))
     assert one.name == "already-restarted" and one.alarm and "act 1" in one.because
 
 
 @pytest.mark.parametrize("outcome", ["cured", "not-cured"])
-def test_another_switch_is_another_cure(outcome: str) -> None:
+def test_another_switch_is_another_cure(outcome: OutcomeName) -> None:
     """Invariant 6: at most once a switch."""
     assert step(stale().switch("s2").act(switch="s1", container_id="0" * 64, outcome=outcome))
     # The ledger does not know the live switch yet.
