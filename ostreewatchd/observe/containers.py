@@ -14,6 +14,7 @@ from ostreewatchd.observe.processes import ContainerProcess, Processes
 from ostreewatchd.parse import bundle, podlogs
 from ostreewatchd.parse.bundle import Bundle
 from ostreewatchd.parse.mountinfo import (
+    ASIDE,
     ContainerFilter,
     Mount,
     Mounts,
@@ -30,8 +31,6 @@ from ostreewatchd.platforms import Platform
 
 _LOGS = "/var/log/containers"
 _WATCHED_TREES = ("/usr", "/etc")
-_NO_DEPLOYMENT = ("/run", "/var")
-"""Where no deployment is ever mounted: ostree-prepare-root(1) keeps both out of it."""
 _MAX_BINDS = 200
 
 
@@ -71,8 +70,8 @@ class ContainerLooker:
         self._remember = remember
         self._known: dict[ContainerProcess, _Known] = {}
         """Keyed by the whole process: a mount namespace's number and a pid are reused, a container's id is not."""
-        self._mounts: Optional[Mounts] = None
-        """The host's, at the look before."""
+        self._leading: list[bytes] = []
+        """The host's mounts that can lead to a deployment, at the look before."""
 
     def close(self) -> None:
         self._processes.close()
@@ -95,7 +94,7 @@ class ContainerLooker:
     ) -> tuple[int, list[Container], list[Problem]]:
         processes, problems = self._processes.look(host.namespace)
         looker = _Look(host, platform, (*_WATCHED_TREES, *cni_directories), problems, remember=self._remember)
-        no_new_mounts = host.table.mounts is self._mounts
+        no_new_mounts = host.table.mounts.leading == self._leading
         containers = []
         known: dict[ContainerProcess, _Known] = {}
         for process in processes:
@@ -108,7 +107,7 @@ class ContainerLooker:
                 known[process] = one
             if one.container is not None:
                 containers.append(one.container)
-        self._known, self._mounts = known, host.table.mounts if self._remember else None
+        self._known, self._leading = known, host.table.mounts.leading
         containers.sort(key=lambda one: (one.pod.namespace, one.pod.name, one.name, one.id))
         return len(processes), containers, problems
 
@@ -142,9 +141,8 @@ class _Look:
         self._links: Optional[dict[str, str]] = None
 
     def _unrelated_overlays(self) -> frozenset[bytes]:
-        overlays = self._host.table.mounts.overlays_below(_NO_DEPLOYMENT)
         related = {mount.device.encode() for mount in map(self._host.table.visible, self._watched) if mount}
-        return overlays - related
+        return self._host.table.mounts.overlays_aside - related
 
     def container(self, process: ContainerProcess) -> Optional[_Known]:
         """What is known of the process now; None if nothing that holds until the next look."""
@@ -243,7 +241,7 @@ class _Look:
 
     def _is_unrelated(self, mount: Mount, host_path: str) -> bool:
         """An overlay that the runtime made, perhaps of a container that has ended since: no deployment."""
-        below = any(covers(place, host_path) for place in _NO_DEPLOYMENT)
+        below = any(covers(place, host_path) for place in ASIDE)
         return below and mount.fstype == "overlay" and not self._is_related(host_path)
 
     def _matters_less(self, place: _Place) -> tuple[bool, str]:

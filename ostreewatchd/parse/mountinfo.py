@@ -76,42 +76,59 @@ SAFE_FILESYSTEMS = frozenset(_LOCAL.split(" "))
 """Filesystems on which a lookup cannot hang. All others are not touched: a lookup there cannot be interrupted."""
 
 
+ASIDE = ("/run", "/var")
+"""Where no deployment is ever mounted (ostree-prepare-root(1) keeps both out of it), and nearly all mounts of a
+node with containers are."""
+_ASIDE = tuple(f"{place}/".encode() for place in ASIDE)
+_PODS_OWN = (b"overlay ", b"tmpfs ", b"nsfs ")
+_MARK = b"/deploy/"
+
+
 class Mounts(Sequence[Mount]):
     """The lines of a mountinfo that are whole, in file order (which is not stacking order). Each is parsed when
     it is asked for: of the thousands of a node a look needs ten. A line is named by where it starts."""
 
-    def __init__(self, data: bytes, ways: Optional[Iterable[str]] = None) -> None:
-        """`ways`: only the mounts that a lookup of one of these paths can meet."""
+    def __init__(self, data: bytes, ways: Optional[Iterable[str]] = None, *, whole: bool = True) -> None:
+        """`ways`: only the mounts that a lookup of one of these paths can meet. `whole=False`: those ASIDE are
+        left for when somebody asks."""
         wanted = None if ways is None else {_encode(point) for path in ways for point in _prefixes(path)}
         self._data = data
         self._made: dict[int, Mount] = {}
         self._starts: list[int] = []
         self._devices: Optional[dict[bytes, list[int]]] = None
-        self._overlays: list[tuple[bytes, bytes]] = []
+        self._all: Optional[Mounts] = self if whole else None
         self.ids: dict[int, int] = {}
         self.children: dict[tuple[int, bytes], int] = {}
         """By the parent's id and the mount point."""
         self.top: Optional[int] = None
-        roots, start = [], 0
-        starts, ids, children = self._starts, self.ids, self.children
+        aside: set[bytes] = set()
+        elsewhere: set[bytes] = set()
+        leading, roots = [], []
+        starts, ids, children, start = self._starts, self.ids, self.children, 0
         for line in io.BytesIO(data):  # A line at a time: all at once would take their memory twice.
             here, start = start, start + len(line)
             fields = line.split(b" ", 5)
             if wanted is not None and fields[4:5] and fields[4] not in wanted and b"\\" not in fields[4]:
                 continue
             try:
-                first, second, device, _, point, rest = fields
+                first, second, device, root, point, rest = fields
                 # A torn line is one without a dash and two fields after it.
                 dash = rest.index(b" - ") + 3
                 rest.index(b" ", dash)
                 number, parent = int(first), int(second)
             except ValueError:
                 continue
+            if not whole:
+                is_aside = point.startswith(_ASIDE)
+                if rest.startswith(b"overlay ", dash):
+                    (aside if is_aside else elsewhere).add(device)
+                if not is_aside or _MARK in root or not rest.startswith(_PODS_OWN, dash):
+                    leading.append(line)
+                if is_aside:
+                    continue
             if b"\\" in point:
                 point = _encode(unescape(_decode(point)))
             starts.append(here)
-            if rest.startswith(b"overlay ", dash):
-                self._overlays.append((device, point))
             ids[number] = here
             if point == b"/":
                 roots.append((number, parent, here))
@@ -122,9 +139,24 @@ class Mounts(Sequence[Mount]):
                 self.top = here
             else:
                 children[parent, b"/"] = here
+        self.overlays_aside = frozenset(aside - elsewhere)
+        """Devices of overlays that are mounted ASIDE only. Not known of a whole table."""
+        self.leading = leading
+        """The lines that can lead to a deployment. Not known of a whole table."""
+
+    @property
+    def all(self) -> Mounts:
+        """The same with the lines that were left."""
+        if self._all is None:
+            self._all = Mounts(self._data)
+        return self._all
+
+    def for_way(self, path: str) -> Mounts:
+        """What has all mounts that a lookup of the path can meet."""
+        return self.all if _encode(path).startswith(_ASIDE) else self
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.all._starts)
 
     @overload
     def __getitem__(self, index: int) -> Mount: ...
@@ -134,8 +166,8 @@ class Mounts(Sequence[Mount]):
 
     def __getitem__(self, index: Union[int, slice]) -> Union[Mount, list[Mount]]:
         if isinstance(index, slice):
-            return [self.at(start) for start in self._starts[index]]
-        return self.at(self._starts[index])
+            return [self.at(start) for start in self.all._starts[index]]
+        return self.at(self.all._starts[index])
 
     def at(self, start: int) -> Mount:
         """The mount whose line starts there."""
@@ -152,16 +184,10 @@ class Mounts(Sequence[Mount]):
         """Those of one filesystem."""
         if self._devices is None:
             self._devices = {}
-            for start in self._starts:
+            for start in self.all._starts:
                 found = self._data[start : start + 80].split(b" ", 3)[2]
                 self._devices.setdefault(found, []).append(start)
         return [self.at(start) for start in self._devices.get(_encode(device), ())]
-
-    def overlays_below(self, places: tuple[str, ...]) -> frozenset[bytes]:
-        """The devices of overlays all of whose mount points are below one of these directories."""
-        below = tuple(_encode(place) + b"/" for place in places)
-        elsewhere = {device for device, point in self._overlays if not point.startswith(below)}
-        return frozenset(device for device, _ in self._overlays if device not in elsewhere)
 
 
 def _decode(data: bytes) -> str:
@@ -176,7 +202,7 @@ def _encode(text: str) -> bytes:
 def parse(data: bytes) -> Mounts:
     """All lines that are whole. PID 1's table is parsed once for as long as it does not change: its bytes are
     then the same."""
-    return Mounts(data)
+    return Mounts(data, whole=False)
 
 
 class MountTable:
@@ -190,13 +216,13 @@ class MountTable:
         root down, at each mount to the child that the walk meets first. Of mounts at one point the walk sees the
         last. The last line for a mount point can be a mount tucked below another one, so order in the file says
         nothing."""
-        mounts = self.mounts
+        mounts = self.mounts.for_way(path)
         way: list[Mount] = []
         if mounts.top is None:
             return []
         prefixes = [(prefix, _encode(prefix)) for prefix in _prefixes(path)]
         current: Optional[int] = mounts.top
-        for _ in range(len(mounts)):
+        for _ in range(len(mounts.ids)):
             if current is None:
                 break
             mount = mounts.at(current)
@@ -225,7 +251,11 @@ class MountTable:
 
     def by_id(self, mount_id: Optional[int]) -> Optional[Mount]:
         """The mount with this id; None if there is none, or no id is known."""
-        start = self.mounts.ids.get(mount_id) if mount_id is not None else None
+        if mount_id is None:
+            return None
+        start = self.mounts.ids.get(mount_id)
+        if start is None:
+            start = self.mounts.all.ids.get(mount_id)
         return self.mounts.at(start) if start is not None else None
 
     def stack(self, path: str) -> int:
@@ -248,9 +278,6 @@ def deployment_of(root: str) -> tuple[str, str]:
     if match is None:
         return "", ""
     return f"{match.group(1)}-{match.group(2)}", match.group(3) or "/"
-
-
-_MARK = b"/deploy/"
 
 
 class ContainerFilter:
