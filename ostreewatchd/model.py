@@ -246,8 +246,6 @@ class RuntimeContainer(Record, frozen=True, kw_only=True):
     name: str
     attempt: int
     running: bool
-    grace: Optional[int] = None
-    """The pod's grace period in seconds, as kubelet noted it on this container."""
 
 
 class RuntimeView(Record, frozen=True, kw_only=True):

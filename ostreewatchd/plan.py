@@ -25,14 +25,13 @@ from ostreewatchd.model import (
     Switch,
 )
 
-_MAX_GRACE = 120
 _CLOCKS_APART = 1.0
 """Seconds. A start is known to a tick, in another clock than a birth: closer than this is no order."""
-_DEFAULT_GRACE = 30
 _SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
 _SYSTEM_NAMESPACES = ("kube-system", "calico-system", "tigera-operator")
 _BY_HAND = "when the container shows what the host has (a person's restart of its pod), or with the next switch"
+_AT_ONCE = "stopped at once, for on exit it would clean up in the wrong tree"
 _SMALLER = "none: a bind keeps its directory for as long as the container runs (mount_namespaces(7))"
 _LARGER = "stop the sandbox, only if the new container still shows the old directory: it would rerun init containers"
 
@@ -155,14 +154,13 @@ def _subject(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Ref
     if policy != "Always":
         name = "restart-policy-unknown" if not policy else "restart-policy-not-always"
         return refuse(name, because, _BY_HAND, alarm=True)
-    grace, why_grace = _grace(snapshot, container)
     return Step(
         kind="stop-container",
         subject=subject,
         sandbox_id=pod.sandbox_id,
         attempt=container.attempt,
-        grace=grace,
-        because=f"{findings[0].reason}; kubelet starts it again: {because}; {why_grace}",
+        grace=0,
+        because=f"{findings[0].reason}; kubelet starts it again: {because}; {_AT_ONCE}",
         smaller=_SMALLER,
         larger=_LARGER,
     )
@@ -281,16 +279,3 @@ def _static_policy(snapshot: Snapshot, pod: RuntimePod) -> tuple[str, str]:
         if static.namespace == pod.namespace and pod.name == f"{static.name}-{snapshot.node.name.lower()}":
             return static.restart_policy, f"restartPolicy {static.restart_policy} in {static.manifest}"
     return "", "it is a static pod and its manifest was not found"
-
-
-def _grace(snapshot: Snapshot, container: Container) -> tuple[int, str]:
-    """A stale CNI writer is stopped at once: what it would do on exit it would do to the wrong tree."""
-    for bind in container.binds:
-        reference = snapshot.reference(bind.host_path, container.binder.mount_namespace)
-        stale = reference is None or bind.sight.identity != reference.sight.identity
-        if bind.writable and stale and not bind.via and snapshot.cni_directory_of(bind.host_path):
-            return 0, "stopped at once, for on exit it would clean up in the wrong tree"
-    listed = snapshot.runtime.containers if snapshot.runtime else ()
-    asked = next((one.grace for one in listed if one.id == container.id), None)
-    grace = min(_MAX_GRACE, _DEFAULT_GRACE if asked is None else asked)
-    return grace, f"stopped with {grace} s of grace"

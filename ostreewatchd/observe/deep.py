@@ -5,7 +5,6 @@ kubelet. Each answers within its deadline or is a problem with its reason."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
 
 from ostreewatchd.model import KubeletView, RuntimeContainer, RuntimePod, RuntimeView, SystemView
 from ostreewatchd.observe import kubelet as kubelets
@@ -27,7 +26,6 @@ _LABELS = (
     "job-name",
 )
 _SOURCE = "kubernetes.io/config.source"
-_GRACE = "io.kubernetes.pod.terminationGracePeriod"
 
 
 class DeepLook:
@@ -79,13 +77,8 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
                     name=one.name,
                     attempt=one.attempt,
                     running=one.state == "running",
-                    grace=_seconds(one.annotations.get(_GRACE, "")),
                 )
                 for one in containers
             ),
         )
     return RuntimeView(socket="", problem="; ".join(problems))
-
-
-def _seconds(text: str) -> Optional[int]:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from ostreewatchd import settle
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger, LedgerError
-from ostreewatchd.model import Finding, History, Plan, Settings, Snapshot, Switch
+from ostreewatchd.model import Finding, History, Plan, Refusal, Settings, Snapshot, Switch
 from ostreewatchd.plan import plan as make_plan
 from ostreewatchd.remediation.cure import Curer
 from ostreewatchd.remediation.world import World
@@ -21,7 +22,7 @@ NOTHING_OWED, OWED, USAGE, COULD_NOT_KNOW, NOT_CURED = 0, 1, 2, 3, 4
 """Exit statuses."""
 
 _MAX_ROUNDS = 300
-_MAX_IDLE_ROUNDS = 3
+_MAX_TRIES = 3
 
 
 class Result(NamedTuple):
@@ -35,8 +36,10 @@ class Result(NamedTuple):
 def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) -> Result:
     """Bounded: each round does a step, or is one of a few that could not. Raises HostGone."""
     curer = Curer(world, ledger, journal, config)
-    acted = idle = 0
+    acted = 0
     failed = False
+    tries: Counter[tuple[str, str]] = Counter()
+    could_not: dict[tuple[str, str], Refusal] = {}
     try:
         for _ in range(_MAX_ROUNDS):
             snapshot = world.look(ledger.history(), deep=True)
@@ -48,16 +51,21 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
             failed |= "not-cured" in resumed
             if any(resumed):
                 continue  # Time has passed: look again.
-            plan = make_plan(snapshot, findings, config)
-            if not plan.steps or switch is None or failed or idle >= _MAX_IDLE_ROUNDS:
+            plan = _without(make_plan(snapshot, findings, config), could_not)
+            if not plan.steps or switch is None or failed:
                 return _result(plan, findings, acted, failed)
-            outcome = curer.cure(plan.steps[0], snapshot, switch)
+            step = plan.steps[0]
+            outcome = curer.cure(step, snapshot, switch)
             if outcome.name == "cured":
-                acted, idle = acted + 1, 0
+                acted += 1
             elif outcome.name == "not-cured":
                 failed = True
             else:
-                idle += 1
+                tries[step.subject.key] += 1
+                if tries[step.subject.key] >= _MAX_TRIES:
+                    could_not[step.subject.key] = Refusal(
+                        name="stop-failed", because=outcome.text, ends="when it can be done", subject=step.subject
+                    )
                 world.sleep(1.0)
     except LedgerError as error:
         journal.report(Kind.FAILED, f"the ledger cannot be used: {error}")
@@ -70,6 +78,17 @@ def without_ledger(world: World, config: Settings, problem: str, *, acted: int =
     snapshot = world.look(History(problem=problem), deep=True)
     findings = judge(snapshot)
     return _result(make_plan(snapshot, findings, config), findings, acted, failed)
+
+
+def _without(plan: Plan, could_not: Mapping[tuple[str, str], Refusal]) -> Plan:
+    """The plan less the steps that could not be done in this run: the others go on."""
+    return Plan(
+        steps=tuple(step for step in plan.steps if step.subject.key not in could_not),
+        refusals=(
+            *plan.refusals,
+            *(could_not[step.subject.key] for step in plan.steps if step.subject.key in could_not),
+        ),
+    )
 
 
 def _record_switch(ledger: Ledger, snapshot: Snapshot, config: Settings) -> Optional[Switch]:

@@ -64,6 +64,8 @@ class Node:
     """Seconds that a look takes."""
     deaf: bool = False
     """The runtime does not do what it is asked."""
+    deaf_to: str = ""
+    """Only of this one it does not."""
     change: Callable[[worlds.World], worlds.World] = staticmethod(lambda built: built)
     """What else is the matter with the node at each look."""
     _serial: int = 100
@@ -121,7 +123,7 @@ class Node:
                 subject.runs
                 and worlds.hex_id(f"{subject.name}-x1", subject.name, subject.attempt) in self.requests[-1]
             ):
-                if not self.deaf:
+                if not self.deaf and subject.name != self.deaf_to:
                     self._end(subject)
                 if self.stop_effect is not None:
                     return self.stop_effect(subject)

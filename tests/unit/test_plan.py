@@ -393,14 +393,14 @@ def test_token_writers_first_in_the_platforms_order() -> None:
 
 def test_a_stale_writer_is_stopped_at_once() -> None:
     """DESIGN §7: what it would do on exit it would do to the wrong tree."""
-    one = step(stale(grace=60))
+    one = step(stale())
     assert one.grace == 0 and "wrong tree" in one.because
 
 
 def test_a_writer_below_the_directory_is_stopped_at_once_too() -> None:
     """DESIGN §7 says "is or lies below": multus.d as well as net.d."""
     path = f"{CNI}/multus.d"
-    built = world().host(path, there(71, of=NEW_NAME, serial=900)).container("a", grace=60)
+    built = world().host(path, there(71, of=NEW_NAME, serial=900)).container("a")
     assert step(built.bind(path, there(70, of=OLD_NAME, serial=500))).grace == 0
 
 

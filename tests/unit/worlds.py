@@ -119,7 +119,6 @@ class World:
         binder: int = HOST,
         id: str = "",
         known: bool = True,
-        grace: Optional[int] = None,
     ) -> World:
         """A running container of a DaemonSet's pod; `started` is in seconds since boot. The binds that follow are
         its own."""
@@ -144,7 +143,7 @@ class World:
                 labels=DAEMON_SET if labels is None else labels, annotations=annotations or {},
             )  # fmt: skip
             self._running.append(
-                RuntimeContainer(id=one.id, sandbox_id=sandbox, name=name, attempt=attempt, running=True, grace=grace)
+                RuntimeContainer(id=one.id, sandbox_id=sandbox, name=name, attempt=attempt, running=True)
             )
         return self
 
