@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 SUPPORTED = ("3.9", "3.11", "3.13")
 _NEEDED = ("msgspec", "inotify-simple")
-"""What the watcher imports of the locked sets; tests/unit holds that it imports no more."""
+"""What the watcher imports of the locked sets: one more, and it would not start here."""
 
 
 class BenchError(Exception):
