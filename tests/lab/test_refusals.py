@@ -37,18 +37,12 @@ from tests.lab.witness import (
 
 pytestmark = pytest.mark.lab
 
-SOCKET = "/run/containerd/containerd.sock"
 # What is done to the node, what undoes it, and the name of the refusal.
 CAUSES = {
     "kubelet is stopped": ("systemctl stop kubelet", "systemctl start kubelet", "kubelet-inactive"),
     "the runtime does not answer": (
         "systemctl kill --kill-who=main -s STOP containerd",
         "systemctl kill --kill-who=main -s CONT containerd",
-        "runtime-not-answering",
-    ),
-    "the runtime's socket is gone": (
-        f"mv {SOCKET} {SOCKET}.away",
-        f"mv {SOCKET}.away {SOCKET}",
         "runtime-not-answering",
     ),
 }

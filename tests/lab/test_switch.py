@@ -25,12 +25,12 @@ from tests.lab.witness import (
     facts,
     fresh,
     healed,
-    idle,
     instances,
     reaches_host,
     reports,
     start,
     start_writers,
+    stops,
     untouched,
 )
 
@@ -195,16 +195,24 @@ def test_installed_enabled_and_started_by_systemd_alone(story: Story) -> None:
     assert node.sh(show).stdout.split() == ["success", "0"]
 
 
-def test_second_patch_is_healed_in_turn_and_nothing_is_restarted_between(node: Node) -> None:
-    """Invariant 6: once for each switch; a look without a switch restarts nothing."""
-    before = start_writers(node)
-    node.in_service_patch()
-    between = healed(node, before)
+def test_watcher_follows_into_the_new_tree(story: Story) -> None:
+    """DESIGN §4: the remediation's last act restarts a watcher that is itself stale; that one restarts nothing."""
+    node, new = story.node, Path(story.switch.pending).name
+    node.wait(lambda: len(reports(node, "started")) >= 2, 15, "a second watcher says that it watches")
+    pid = int(node.sh(["systemctl", "show", "-P", "MainPID", WATCHER]).stdout)
+    assert f"/{new}/usr" in _mount_root(node, pid, "/usr")
+    assert node.sh(["systemctl", "show", "-P", "NRestarts", WATCHER]).stdout == "0\n", "in order, not by a crash"
+    assert len(stops(node)) == len(WRITERS)
+
+
+def test_second_patch_is_healed_in_turn_and_nothing_is_restarted_between(story: Story) -> None:
+    """Invariant 6: once for each switch, and nothing without one. The last with this node: it moves on."""
+    node, between = story.node, story.after
     asked = time.time()
     assert ctl(node, "remediate")[0] == 0, "a person's request finds nothing to do"
     untouched(node, between, seconds=1.5)
-    assert instances(node) == between
-    assert not reports(node, "intent", since=asked)
+    assert instances(node, between) == between
+    assert not stops(node, since=asked)
 
     second = node.in_service_patch()
 
@@ -212,7 +220,7 @@ def test_second_patch_is_healed_in_turn_and_nothing_is_restarted_between(node: N
     after = healed(node, between, timeout=60)
     assert [after[name].restarts for name in WRITERS] == [2, 2]
     assert node.live("/etc") == Path(second.pending).name
-    assert [outcome for _, outcome in acts(node)] == ["cured"] * 4
+    assert acts(node) == [("calico-node", "cured"), ("kube-multus", "cured")] * 2
     assert all(reaches_host(node, name) for name in WRITERS)
 
 
@@ -260,23 +268,6 @@ def test_watcher_killed_during_the_switch(node: Node) -> None:
     switch.resume()
     healed(node, before)
     assert node.sh(["systemctl", "is-active", WATCHER]).stdout == "active\n"
-
-
-def test_remediation_runs_from_the_new_tree_and_the_watcher_follows(node: Node) -> None:
-    """DESIGN §4: the last act restarts a watcher that is itself stale, and that one restarts nothing."""
-    before = start_writers(node)
-    old = node.sh(["systemctl", "show", "-P", "MainPID", WATCHER]).stdout.strip()
-    new = Path(node.in_service_patch().pending).name
-    after = healed(node, before)
-    node.wait(
-        lambda: node.sh(["systemctl", "show", "-P", "MainPID", WATCHER]).stdout.strip() not in (old, "0"),
-        15, "the watcher was restarted",
-    )  # fmt: skip
-    node.wait(lambda: idle(node) and len(reports(node, "started")) == 2, 10, "it says that it watches")
-    pid = int(node.sh(["systemctl", "show", "-P", "MainPID", WATCHER]).stdout)
-    assert f"/{new}/usr" in _mount_root(node, pid, "/usr")
-    untouched(node, after, seconds=1.0)
-    assert instances(node) == after
 
 
 def _of(found: list[dict[str, Any]], node: Node, pod: str) -> list[dict[str, Any]]:
