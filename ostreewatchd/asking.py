@@ -4,11 +4,11 @@ with an alarm if nobody takes the request up."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Callable, Optional
 
 from ostreewatchd import ledger, wanted
+from ostreewatchd.lean import asyncio
 from ostreewatchd.model import Finding, Snapshot
 from ostreewatchd.report.journal import Journal, Kind
 

@@ -5,7 +5,6 @@ The program of ostreewatchd.service."""
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import signal
 import sys
@@ -15,10 +14,11 @@ from typing import NamedTuple, Optional
 from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
+from ostreewatchd.lean import asyncio
 from ostreewatchd.model import Finding, Settings, Snapshot, short_name
 from ostreewatchd.observe.containers import ContainerLooker
-from ostreewatchd.observe.host import Host, HostGone, boot_id, flags, live, platform_of
-from ostreewatchd.observe.look import look
+from ostreewatchd.observe.host import Host, HostGone
+from ostreewatchd.observe.look import Glance, glance, look_on
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
 from ostreewatchd.report.notify import Notifier
@@ -80,7 +80,9 @@ class Watcher:
         self._schedule(0)
 
     def resync(self) -> None:
-        """Look although nothing asked for it."""
+        """Look although nothing asked for it, and remember nothing: what is remembered of processes rests on what
+        they usually do."""
+        self._looker.forget()
         self.look_soon()
         self._loop.call_later(self._config.resync, self.resync)
 
@@ -127,13 +129,15 @@ class Watcher:
         self._schedule(min(30.0, 0.5 * 2**self._failures))
 
     def _consider(self) -> None:
-        """Cheap first: has anything that matters moved, and is it quiet? Then look."""
-        now = self._loop.time()
+        """Cheap first: a glance tells whether a look is worth its while."""
         with Host() as host:
-            platform = platform_of(host.root)
-            directories = (*platform.cni_directories, *self._config.cni_directories)
-            state = live(host, boot_id(host.root), directories)
-            present = flags(host.root, platform.flags)
+            first = glance(host, self._config)
+            if self._is_time(first):
+                self._look(first)
+
+    def _is_time(self, first: Glance) -> bool:
+        """Whether something has moved and all is quiet. If not yet, the next look is scheduled."""
+        now, state = self._loop.time(), first.live
         if self._fingerprint not in ("", state.fingerprint):
             self._pause = settle.moved(self._pause, now)
         self._fingerprint = state.fingerprint
@@ -141,11 +145,11 @@ class Watcher:
         if same and not self._must_look and now - self._switched > _SWITCH_IS_RECENT:
             # Some mount of some pod: nothing that could have made a container stale.
             self._pause = None
-            return
+            return False
         verdict = settle.settled(
             self._pause,
             now,
-            present,
+            first.flags,
             quiet=self._config.settle,
             cap=self._config.settle_cap,
             complete=not state.partial,
@@ -154,7 +158,7 @@ class Watcher:
             self._pause = self._pause or settle.Pause(now, now - self._config.settle)
             self._notifier.status(f"waiting: {verdict.why}; {words.live(state)}")
             self._schedule(max(0.01, verdict.until - now))
-            return
+            return False
         if isinstance(verdict, settle.Overdue):
             if not self._overdue:
                 self._journal.report(
@@ -163,12 +167,12 @@ class Watcher:
             self._overdue = True
             self._notifier.status(f"waiting for {verdict.age:.0f} s: {verdict.why}; {words.live(state)}")
             self._schedule(min(60.0, self._config.resync))
-            return
+            return False
         self._pause, self._overdue, self._must_look = None, False, False
-        self._look()
+        return True
 
-    def _look(self) -> None:
-        snapshot = look(self._config, self._looker, ledger.read())
+    def _look(self, first: Glance) -> None:
+        snapshot = look_on(first, self._looker, ledger.read())
         findings = judge(snapshot)
         self._report(snapshot, findings)
         self._asker.consider(snapshot, findings)

@@ -73,6 +73,11 @@ class ContainerLooker:
         self._leading: list[bytes] = []
         """The host's mounts that can lead to a deployment, at the look before."""
 
+    def forget(self) -> None:
+        """Look at everything anew the next time."""
+        self._processes.forget()
+        self._known = {}
+
     def close(self) -> None:
         self._processes.close()
 
@@ -169,6 +174,11 @@ class _Look:
                 return None  # Being made: its mounts are still the host's.
             binder_namespace = proc.mount_namespace(stat.parent)
             if binder_namespace is None:
+                return None
+            if binder_namespace == process.mount_namespace:
+                # Its parent is in the container too: compared with that it would always be fresh.
+                where = f"container {process.container_id[:12]}"
+                self._problems.append(Problem(where=where, what="its first process was not found"))
                 return None
             spec = self._bundle(process.container_id)
             if spec is not None and spec.is_sandbox:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import time
-from typing import Optional, Protocol
+from typing import NamedTuple, Optional, Protocol
 
 from ostreewatchd import __version__
-from ostreewatchd.model import History, KubeletView, Node, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import Flag, History, KubeletView, Live, Node, RuntimeView, Settings, Snapshot, SystemView
 from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.references import references
@@ -23,34 +23,60 @@ class Deep(Protocol):
     def ask(self, host: hosts.Host, platform: Platform) -> tuple[SystemView, RuntimeView, KubeletView]: ...
 
 
+class Glance(NamedTuple):
+    """The cheap part of a look: what tells a switch. Valid while its host is open."""
+
+    host: hosts.Host
+    platform: Platform
+    cni_directories: tuple[str, ...]
+    boot_id: str
+    live: Live
+    flags: tuple[Flag, ...]
+
+
+def glance(host: hosts.Host, settings: Settings) -> Glance:
+    """What is live and what is under way. Raises HostGone."""
+    platform = hosts.platform_of(host.root)
+    directories = tuple(dict.fromkeys((*platform.cni_directories, *settings.cni_directories)))
+    boot = hosts.boot_id(host.root)
+    return Glance(
+        host, platform, directories, boot, hosts.live(host, boot, directories), hosts.flags(host.root, platform.flags)
+    )
+
+
 def look(settings: Settings, looker: ContainerLooker, history: History, *, deep: Optional[Deep] = None) -> Snapshot:
     """The world now. Raises HostGone where PID 1 cannot be looked at; all else that cannot be read is in
     `problems`, and the rest holds."""
-    now, now_boottime = time.time(), proc.boottime()
     with hosts.Host() as host:
-        boot = hosts.boot_id(host.root)
-        platform = hosts.platform_of(host.root)
-        directories = tuple(dict.fromkeys((*platform.cni_directories, *settings.cni_directories)))
-        count, containers, problems = looker.look(host, platform, directories)
-        found, trouble = references(host, containers, directories)
-        system, runtime, kubelet = deep.ask(host, platform) if deep else (None, None, None)
-        return Snapshot(
-            product=__version__,
-            taken_at=now,
-            taken_boottime=now_boottime,
-            node=Node(name=hosts.node_name(), boot_id=boot, kernel=hosts.kernel_release(), platform=platform.name),
-            live=hosts.live(host, boot, directories),
-            init_mount_namespace=host.namespace,
-            cni_directories=directories,
-            writers=platform.writers,
-            self_written=platform.self_written,
-            container_count=count,
-            containers=tuple(containers),
-            references=tuple(found),
-            flags=hosts.flags(host.root, platform.flags),
-            history=history,
-            system=system,
-            runtime=runtime,
-            kubelet=kubelet,
-            problems=tuple((problems + trouble)[:_MAX_PROBLEMS]),
-        )
+        return look_on(glance(host, settings), looker, history, deep=deep)
+
+
+def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: Optional[Deep] = None) -> Snapshot:
+    """The rest of a look, after its first glance."""
+    host, platform, directories = first.host, first.platform, first.cni_directories
+    now, now_boottime = time.time(), proc.boottime()
+    count, containers, problems = looker.look(host, platform, directories)
+    found, trouble = references(host, containers, directories)
+    system, runtime, kubelet = deep.ask(host, platform) if deep else (None, None, None)
+    return Snapshot(
+        product=__version__,
+        taken_at=now,
+        taken_boottime=now_boottime,
+        node=Node(
+            name=hosts.node_name(), boot_id=first.boot_id, kernel=hosts.kernel_release(), platform=platform.name
+        ),
+        live=first.live,
+        init_mount_namespace=host.namespace,
+        cni_directories=directories,
+        writers=platform.writers,
+        self_written=platform.self_written,
+        container_count=count,
+        containers=tuple(containers),
+        references=tuple(found),
+        flags=first.flags,
+        history=history,
+        system=system,
+        runtime=runtime,
+        kubelet=kubelet,
+        problems=tuple((problems + trouble)[:_MAX_PROBLEMS]),
+    )

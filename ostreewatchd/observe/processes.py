@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Problem
@@ -78,7 +79,7 @@ class Processes:
                 continue
             if container is not None:
                 self._containers[container.pid] = container
-        result = list(self._containers.values())
+        result = _one_a_container(self._containers.values())
         if not self._remember:
             self._containers = {}
             return result, problems
@@ -87,9 +88,14 @@ class Processes:
                 self._release(pid)
         return result, problems
 
-    def close(self) -> None:
+    def forget(self) -> None:
+        """Judge all anew at the next look."""
         for pid in list(self._held):
             self._release(pid)
+        self._containers = {}
+
+    def close(self) -> None:
+        self.forget()
         if self._ended is not None:
             self._ended.close()
             self._ended = None
@@ -126,6 +132,22 @@ class Processes:
         self._members.pop(pid, None)
         if fd is not None:
             os.close(fd)  # That takes it out of the epoll, too: nobody else has it.
+
+
+def _one_a_container(processes: Iterable[ContainerProcess]) -> list[ContainerProcess]:
+    """A process of a container may have made a mount namespace of its own: the oldest is the container's."""
+    first: dict[str, ContainerProcess] = {}
+    for one in processes:
+        other = first.setdefault(one.container_id, one)
+        if other is not one and _started(one.pid) < _started(other.pid):
+            first[one.container_id] = one
+    return list(first.values())
+
+
+def _started(pid: int) -> tuple[float, int]:
+    """Orders processes by their start; one that has ended counts as the youngest."""
+    stat = proc.stat(pid)
+    return (stat.start_ticks if stat is not None else float("inf"), pid)
 
 
 def _is_young(pid: int) -> bool:

@@ -6,10 +6,11 @@ root: it holds nothing below a deployment."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Callable
 
 from inotify_simple import INotify, flags
+
+from ostreewatchd.lean import asyncio
 
 PATH = "/proc/1/root/ostree/deploy"
 
