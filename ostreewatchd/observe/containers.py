@@ -5,6 +5,7 @@ the runtime: mount namespaces, cgroups, runtime bundles, and the names below /va
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
@@ -13,16 +14,19 @@ from ostreewatchd.observe.host import Host, sight
 from ostreewatchd.observe.processes import ContainerProcess, Processes
 from ostreewatchd.parse import bundle, podlogs
 from ostreewatchd.parse.bundle import Bundle
+from ostreewatchd.parse.containermounts import (
+    ContainerFilter,
+    host_path_of,
+    inside_deployment,
+    receives_mounts,
+    sysroots,
+)
 from ostreewatchd.parse.mountinfo import (
     ASIDE,
-    ContainerFilter,
     Mount,
     Mounts,
     MountTable,
     covers,
-    deployment_of,
-    host_path_of,
-    receives_mounts,
     unsafe_mount,
 )
 from ostreewatchd.peers import proc
@@ -32,6 +36,8 @@ from ostreewatchd.platforms import Platform
 _LOGS = "/var/log/containers"
 _WATCHED_TREES = ("/usr", "/etc")
 _MAX_BINDS = 200
+_MAX_MOUNTS = 5000
+"""Of a container, that may show the host's tree. A container with the host's `/` has all of the host's."""
 
 
 class _Names(NamedTuple):
@@ -143,6 +149,7 @@ class _Look:
         self._remember = remember
         # Other containers' root filesystems, which a container with the host's `/` has all of.
         self._filter = ContainerFilter(host.table, unrelated=self._unrelated_overlays())
+        self._sysroots = sysroots(host.table)
         self._links: Optional[dict[str, str]] = None
 
     def _unrelated_overlays(self) -> frozenset[bytes]:
@@ -161,7 +168,9 @@ class _Look:
         data = proc.read(process.pid, "mountinfo")
         if not data:
             return None
-        mounts = list(self._filter.lines(data))
+        mounts = list(itertools.islice(self._filter.lines(data), _MAX_MOUNTS + 1))
+        if len(mounts) > _MAX_MOUNTS:
+            raise proc.Unreadable(f"more than {_MAX_MOUNTS} mounts of the host's tree: not judged")
         receives = self._remember and receives_mounts(data)
         if not mounts:
             return _Known(None, receives, ())
@@ -258,7 +267,7 @@ class _Look:
         return (not self._is_related(place.host_path), place.path)
 
     def _host_path(self, mount: Mount, spec: Optional[Bundle]) -> str:
-        by_root = host_path_of(mount, self._host.table)
+        by_root = host_path_of(mount, self._host.table, self._sysroots)
         best: Optional[bundle.BundleMount] = None
         for one in spec.mounts if spec else ():
             if covers(one.destination, mount.point) and (best is None or len(one.destination) > len(best.destination)):
@@ -267,8 +276,8 @@ class _Look:
             return by_root
         asked = (best.source.rstrip("/") + mount.point[len(best.destination.rstrip("/")) :]) or "/"
         # kubelet's own bind stands between (a subPath): what it is of, the mount's root tells.
-        if deployment_of(mount.root)[0] and covers("/var/lib/kubelet", asked):
-            return by_root
+        if covers("/var/lib/kubelet", asked):
+            return inside_deployment(mount, self._sysroots) or asked
         return asked
 
     def _bundle(self, container_id: str) -> Optional[Bundle]:

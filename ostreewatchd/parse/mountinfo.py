@@ -258,10 +258,6 @@ class MountTable:
             start = self.mounts.all.ids.get(mount_id)
         return self.mounts.at(start) if start is not None else None
 
-    def stack(self, path: str) -> int:
-        """How many mounts have exactly this mount point."""
-        return sum(1 for mount in self.mounts if mount.point == path)
-
 
 def covers(point: str, path: str) -> bool:
     """Whether `path` is `point` or lies below it."""
@@ -278,110 +274,6 @@ def deployment_of(root: str) -> tuple[str, str]:
     if match is None:
         return "", ""
     return f"{match.group(1)}-{match.group(2)}", match.group(3) or "/"
-
-
-class ContainerFilter:
-    """Finds the few lines of a container's mountinfo that can show a piece of the host's tree, without
-    parsing the others: nearly all of a thousand containers' lines are proc, cgroup and kubelet's own files.
-
-    Kept: any mount whose root names a deployment; overlays other than the root filesystem; mounts of the
-    devices that the host's tree is on. Dropped of the latter: the stateroot's `/var`, which all deployments
-    share (ostree-prepare-root(1)), so that nothing below it can be stale by a switch."""
-
-    def __init__(self, host: MountTable, *, unrelated: frozenset[bytes] = frozenset()) -> None:
-        """`unrelated`: devices of overlays that are no part of the host's tree and are left out, too."""
-        devices = set()
-        for path in ("/", "/usr", "/etc"):
-            mount = host.visible(path)
-            if mount is not None:
-                devices.add(mount.device)
-        var = host.visible("/var")
-        var_root = ""
-        if var is not None:
-            var_root = _escape(var.root if var.point == "/var" else (var.root.rstrip("/") + "/var"))
-        self._unrelated = unrelated
-        self._devices = frozenset(device.encode() for device in devices)
-        self._on_device = [
-            (f" {device} ".encode(), _encode(f" {device} {var_root}/"), _encode(f" {device} {var_root} "))
-            for device in sorted(devices)
-        ]
-        self._marks_of_var = _encode(var_root).count(_MARK)
-        not_var = f"(?!{re.escape(var_root)}[/ ])" if var is not None else ""
-        on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
-        # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
-        field = "[^ \\n]"
-        pattern = (
-            rf"\d+ \d+ (?:(?:{on_device}) {not_var}{field}+ (?!/ )"
-            rf"|{field}+ {field}*/ostree/deploy/[^/ \n]+/deploy/[0-9a-f]{{64}}\.\d+(?:/{field}*)? (?!/ )"
-            rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay )"
-        )
-        self._match = re.compile(_encode(pattern)).match
-
-    def lines(self, data: bytes) -> Iterator[Mount]:
-        """The candidates among a container's lines."""
-        if self._has_none(data):
-            return
-        unrelated, devices = self._unrelated, self._devices
-        for line in io.BytesIO(data):
-            fields = line.split(b" ", 4)
-            if len(fields) < 5 or fields[2] in unrelated:
-                continue
-            # A look at the fields spares most lines of a large table the expression.
-            may = fields[2] in devices or _MARK in fields[3] or b" - overlay " in fields[4]
-            if may and self._match(line) is not None:
-                mount = parse_line(_decode(line.rstrip(b"\n")))
-                if mount is not None and mount.point != "/":
-                    yield mount
-
-    def _has_none(self, data: bytes) -> bool:
-        """Whether counting tells already that no line can match, as it does for nearly all containers."""
-        marks = data.count(_MARK)
-        for device, below_var, var in self._on_device:
-            below = data.count(below_var)
-            rest = data.count(device) - below
-            if rest and rest != data.count(var):
-                return False
-            marks -= (below + rest) * self._marks_of_var
-        if marks > 0 and data.count(_MARK) != data.count(b"/ostree" + _MARK):
-            # Each `/ostree/deploy/` of a deployment is followed by a second `/deploy/`.
-            return False
-        overlay = data.find(b" - overlay ")
-        if overlay < 0:
-            return True
-        line = data[data.rfind(b"\n", 0, overlay) + 1 : overlay]
-        return line.split(b" ", 5)[4:5] == [b"/"] and data.find(b" - overlay ", overlay + 1) < 0
-
-
-def receives_mounts(data: bytes) -> bool:
-    """Whether later mounts elsewhere can reach this mount namespace (HostToContainer, Bidirectional) at any place
-    but its root: a runtime leaves that a slave of the one that it mounted for the container, where nobody mounts."""
-    for mark in (b" master:", b" shared:"):
-        at = data.find(mark)
-        while at >= 0:
-            if data[data.rfind(b"\n", 0, at) + 1 : at].split(b" ", 5)[4:5] != [b"/"]:
-                return True
-            at = data.find(mark, at + 1)
-    return False
-
-
-def _escape(text: str) -> str:
-    return "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in text)
-
-
-def host_path_of(mount: Mount, host: MountTable) -> str:
-    """Which path of the host a container's mount is of, by its root alone: inside a deployment it is the path
-    there; else the host's mount of the same filesystem with the longest root that leads to it. Empty if none."""
-    name, inside = deployment_of(mount.root)
-    if name:
-        return inside
-    best: Optional[Mount] = None
-    for candidate in host.mounts.on_device(mount.device):
-        if covers(candidate.root, mount.root) and (best is None or len(candidate.root) > len(best.root)):
-            best = candidate
-    if best is None:
-        return ""
-    rest = mount.root if best.root == "/" else mount.root[len(best.root) :]
-    return (best.point.rstrip("/") + rest) or "/"
 
 
 def unsafe_mount(table: MountTable, path: str) -> Optional[Mount]:

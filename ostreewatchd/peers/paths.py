@@ -88,13 +88,19 @@ class Root:
 
     def read(self, path: str, limit: int) -> bytes:
         """The first `limit` + 1 bytes of a regular file: one more than the limit shows that it is longer.
-        Raises OSError."""
-        with self._opened(path, os.O_RDONLY | os.O_NONBLOCK, True) as fd:
+        Raises OSError; also for what is no regular file, which is not opened: to open a device does something."""
+        with self._opened(path, os.O_PATH, True) as place:
+            if not stat.S_ISREG(os.fstat(place).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
             data = chunk = os.read(fd, min(limit + 1, _CHUNK))
             while chunk and len(data) <= limit:
                 chunk = os.read(fd, min(limit + 1 - len(data), _CHUNK))
                 data += chunk
             return data
+        finally:
+            os.close(fd)
 
     def readlink(self, path: str) -> str:
         """The text of a symbolic link. Raises OSError."""

@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
-import re
-
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ostreewatchd.parse.mountinfo import ContainerFilter, Mount, MountTable, parse
+from ostreewatchd.parse.containermounts import ContainerFilter
+from ostreewatchd.parse.mountinfo import Mount, MountTable, parse
 
 OLD, NEW = "a" * 64, "0123456789abcdef" * 4
-_DEPLOYMENT = re.compile(r"/ostree/deploy/[^/]+/deploy/[0-9a-f]{64}\.[0-9]+(/|\Z)", re.DOTALL)
 
 
-def wanted(mount: Mount, devices: set[str], var: str) -> bool:
+def wanted(mount: Mount, devices: set[str], var: str, var_device: str) -> bool:
     """ContainerFilter's docstring, on a parsed line. Nothing at `/`: that is the container's own filesystem."""
     if mount.point == "/":
         return False
-    if _DEPLOYMENT.search(mount.root) or mount.fstype == "overlay":
+    if mount.fstype == "overlay":
         return True
-    below_var = mount.root == var or mount.root.startswith(var + "/")
-    return mount.device in devices and not below_var
+    below_var = mount.device == var_device and (mount.root == var or mount.root.startswith(var + "/"))
+    return mount.device in devices and not (below_var and var_device in devices and var != "/")
 
 
 def mangle(text: str) -> str:
@@ -38,11 +36,12 @@ def filtered(host: str, container: str) -> None:
     """The prefilter and the reference agree."""
     table = MountTable(parse(host.encode("utf-8", "surrogateescape")))
     data = container.encode("utf-8", "surrogateescape")
-    tops = [mount for mount in (table.visible(path) for path in ("/", "/usr", "/etc")) if mount is not None]
+    seen = [table.visible(path) for path in ("/", "/usr", "/etc", "/sysroot")]
+    tops = [mount for mount in seen if mount is not None]
     var = table.visible("/var")
     assert var is not None
     below = var.root if var.point == "/var" else var.root.rstrip("/") + "/var"
-    expected = [mount for mount in parse(data) if wanted(mount, {mount.device for mount in tops}, below)]
+    expected = [mount for mount in parse(data) if wanted(mount, {mount.device for mount in tops}, below, var.device)]
     assert list(ContainerFilter(table).lines(data)) == expected
 
 

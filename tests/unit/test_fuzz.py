@@ -14,7 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ostreewatchd.model import Snapshot
-from ostreewatchd.parse import bootentry, bundle, cgroup, kubeconfig, manifest, mountinfo, podlogs, stat
+from ostreewatchd.parse import (
+    bootentry,
+    bundle,
+    cgroup,
+    containermounts,
+    kubeconfig,
+    manifest,
+    mountinfo,
+    podlogs,
+    stat,
+)
 from ostreewatchd.parse import settings as settings_file
 from ostreewatchd.report.printable import printable
 
@@ -29,7 +39,7 @@ def _mounts(data: bytes) -> object:
     mounts = mountinfo.parse(data)
     table = mountinfo.MountTable(mounts)
     found = [table.visible(mount.point) for mount in mounts] + [mountinfo.unsafe_mount(table, "/a/b")]
-    return found, list(mountinfo.ContainerFilter(table).lines(data))
+    return found, list(containermounts.ContainerFilter(table).lines(data))
 
 
 # (parser, errors that it declares, words that its input is made of)

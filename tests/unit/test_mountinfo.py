@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from ostreewatchd.parse.containermounts import Sysroot, host_path_of, inside_deployment, sysroots
 from ostreewatchd.parse.mountinfo import (
     MountTable,
     covers,
     deployment_of,
-    host_path_of,
     parse,
     parse_line,
     unescape,
@@ -50,7 +50,7 @@ def test_the_last_line_is_not_the_visible_one() -> None:
     assert [mount.id for mount in lines] == [104, 149, 151]
     assert visible(TUCKED, "/etc") == 149
     assert visible(TUCKED, "/etc/cni/net.d") == 149
-    assert table(TUCKED).stack("/etc") == 3
+    assert sum(mount.point == "/etc" for mount in table(TUCKED).mounts) == 3
 
 
 @pytest.mark.parametrize(
@@ -220,12 +220,12 @@ def test_covers(point: str, path: str, expected: bool) -> None:
 )
 def test_host_path_of(root: str, expected: str) -> None:
     (mount,) = parse(f"9 8 7:0 {root} /in rw - ext4 /dev/loop0 rw\n".encode())
-    assert host_path_of(mount, table(TUCKED)) == expected
+    assert host_path_of(mount, table(TUCKED), sysroots(table(TUCKED))) == expected
 
 
 def test_host_path_of_another_device_is_none() -> None:
     (mount,) = parse(b"9 8 0:99 /x /in rw - tmpfs tmpfs rw\n")
-    assert host_path_of(mount, table(TUCKED)) == ""
+    assert host_path_of(mount, table(TUCKED), sysroots(table(TUCKED))) == ""
 
 
 @pytest.mark.parametrize("fstype", ["nfs4", "nfs", "cifs", "ceph", "fuse.sshfs", "9p", "autofs", "unheard-of"])
@@ -235,3 +235,29 @@ def test_a_filesystem_that_may_not_answer(fstype: str) -> None:
     mount = unsafe_mount(table(text), "/etc/cni/net.d/10-calico.conflist")
     assert mount is not None and mount.id == 300
     assert unsafe_mount(table(text), "/etc/hosts") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f"7:0 {DEPLOY}/{OLD}.0/etc/cni/net.d", "/etc/cni/net.d"),
+        (f"7:0 {DEPLOY}/{OLD}.0/etc/cni/net.d//deleted", "/etc/cni/net.d"),
+        (f"7:0 {DEPLOY}/{OLD}.0", "/"),
+        (f"7:9 {DEPLOY}/{OLD}.0/etc/cni/net.d", ""),
+        (f"7:0 /ostree/deploy/debian/var/lib/kubelet/pods/x/ostree/deploy/a/deploy/{OLD}.0/etc/cni/net.d", ""),
+        (f"7:0 /elsewhere/ostree/deploy/a/deploy/{OLD}.0/etc/cni/net.d", ""),
+    ],
+)
+def test_a_deployment_is_one_of_the_hosts_own_sysroot(line: str, expected: str) -> None:
+    """A pod with a subPath of that name in a volume of its own is no leftover of a switch."""
+    (mount,) = parse(f"9 8 {line} /in rw - ext4 /dev/loop0 rw\n".encode())
+    assert inside_deployment(mount, sysroots(table(TUCKED))) == expected
+
+
+def test_a_sysroot_in_a_subvolume() -> None:
+    """btrfs, and a lab whose disk is a folder: something leads to /ostree (facts: `/root/ostree/deploy/fedora`)."""
+    host = f"1 0 0:31 /root/ostree/deploy/fedora/deploy/{OLD}.0 / rw - btrfs /dev/vda4 rw\n"
+    (where,) = sysroots(table(host))
+    assert where == Sysroot("0:31", "/root")
+    (mount,) = parse(f"9 8 0:31 /root/ostree/deploy/fedora/deploy/{NEW}.0/etc /in rw - btrfs /dev/vda4 rw\n".encode())
+    assert where.inside(mount) == "/etc"

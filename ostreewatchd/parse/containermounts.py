@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few mounts of a container that can show a piece of the host's tree, and which piece that is.
+
+Source: proc_pid_mountinfo(5); ostree-prepare-root(1) (where deployments and the shared /var are)."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, Optional
+
+from ostreewatchd.parse.mountinfo import Mount, MountTable, covers, parse_line
+
+_INSIDE = re.compile(r"/ostree/deploy/[^/]+/deploy/[0-9a-f]{64}\.[0-9]+(/.*)?\Z", re.DOTALL)
+_ABOVE = re.compile(r"(.*?)/ostree/deploy/[^/]+/deploy/[0-9a-f]{64}\.[0-9]+(?:/|\Z)", re.DOTALL)
+
+
+class Sysroot(NamedTuple):
+    """Where the deployments are: a filesystem, and what leads to `/ostree` in it (a btrfs subvolume)."""
+
+    device: str
+    prefix: str
+
+    def inside(self, mount: Mount) -> str:
+        """The path in its deployment of what is mounted; empty if it is of no deployment of this sysroot. Anchored:
+        anybody may make a directory that is called `…/ostree/deploy/…` in a volume of his own."""
+        root = mount.root[: -len("//deleted")] if mount.deleted else mount.root
+        if mount.device != self.device or not root.startswith(self.prefix + "/ostree/"):
+            return ""
+        match = _INSIDE.match(root, len(self.prefix))
+        return (match.group(1) or "/") if match else ""
+
+
+def sysroots(host: MountTable) -> frozenset[Sysroot]:
+    """As the host's own visible mounts tell; none on a host without OSTree."""
+    found = set()
+    for path in ("/", "/usr", "/etc", "/sysroot"):
+        mount = host.visible(path)
+        if mount is None:
+            continue
+        match = _ABOVE.match(mount.root)
+        if match is not None:
+            found.add(Sysroot(mount.device, match.group(1)))
+        elif path == "/sysroot" == mount.point:
+            found.add(Sysroot(mount.device, mount.root.rstrip("/")))
+    return frozenset(found)
+
+
+def inside_deployment(mount: Mount, where: frozenset[Sysroot]) -> str:
+    """The path in its deployment of what is mounted; empty if it is of none."""
+    return next((path for path in (sysroot.inside(mount) for sysroot in where) if path), "")
+
+
+def host_path_of(mount: Mount, host: MountTable, where: frozenset[Sysroot]) -> str:
+    """Which path of the host a container's mount is of, by its root alone: inside a deployment it is the path
+    there; else the host's mount of the same filesystem with the longest root that leads to it. Empty if none."""
+    inside = inside_deployment(mount, where)
+    if inside:
+        return inside
+    best: Optional[Mount] = None
+    for candidate in host.mounts.on_device(mount.device):
+        if covers(candidate.root, mount.root) and (best is None or len(candidate.root) > len(best.root)):
+            best = candidate
+    if best is None:
+        return ""
+    rest = mount.root if best.root == "/" else mount.root[len(best.root) :]
+    return (best.point.rstrip("/") + rest) or "/"
+
+
+class ContainerFilter:
+    """Finds the few lines of a container's mountinfo that can show a piece of the host's tree, without
+    parsing the others: nearly all of a thousand containers' lines are proc, cgroup and kubelet's own files.
+
+    Kept: mounts of the devices that the host's tree and its deployments are on, and overlays other than the root
+    filesystem. Dropped of the former: the stateroot's `/var`, which all deployments share, so that nothing below it
+    can be stale by a switch."""
+
+    def __init__(self, host: MountTable, *, unrelated: frozenset[bytes] = frozenset()) -> None:
+        """`unrelated`: devices of overlays that are no part of the host's tree and are left out, too."""
+        devices = set()
+        for path in ("/", "/usr", "/etc", "/sysroot"):
+            mount = host.visible(path)
+            if mount is not None:
+                devices.add(mount.device)
+        var = host.visible("/var")
+        shared = ""
+        if var is not None and var.device in devices:
+            shared = _escape(var.root if var.point == "/var" else var.root.rstrip("/") + "/var").rstrip("/")
+        var_device = var.device if var is not None else ""
+        self._unrelated = unrelated
+        self._devices = frozenset(device.encode() for device in devices)
+        self._on_device = [f" {device} ".encode() for device in sorted(devices)]
+        self._of_var = [_encode(f" {var_device} {shared}{end}") for end in "/ "] if shared else []
+        not_var = f"(?!{re.escape(var_device)} {re.escape(shared)}[/ ])" if shared else ""
+        on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
+        # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
+        field = "[^ \\n]"
+        pattern = (
+            rf"\d+ \d+ (?:{not_var}(?:{on_device}) {field}+ (?!/ )"
+            rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay )"
+        )
+        self._match = re.compile(_encode(pattern)).match
+
+    def lines(self, data: bytes) -> Iterator[Mount]:
+        """The candidates among a container's lines."""
+        if self._has_none(data):
+            return
+        unrelated, devices = self._unrelated, self._devices
+        for line in io.BytesIO(data):
+            fields = line.split(b" ", 4)
+            if len(fields) < 5 or fields[2] in unrelated:
+                continue
+            # A look at the fields spares most lines of a large table the expression.
+            may = fields[2] in devices or b" - overlay " in fields[4]
+            if may and self._match(line) is not None:
+                mount = parse_line(line.rstrip(b"\n").decode("utf-8", "surrogateescape"))
+                if mount is not None and mount.point != "/":
+                    yield mount
+
+    def _has_none(self, data: bytes) -> bool:
+        """Whether counting tells already that no line can match, as it does for nearly all containers."""
+        if sum(map(data.count, self._on_device)) != sum(map(data.count, self._of_var)):
+            return False
+        overlay = data.find(b" - overlay ")
+        if overlay < 0:
+            return True
+        line = data[data.rfind(b"\n", 0, overlay) + 1 : overlay]
+        return line.split(b" ", 5)[4:5] == [b"/"] and data.find(b" - overlay ", overlay + 1) < 0
+
+
+def receives_mounts(data: bytes) -> bool:
+    """Whether later mounts elsewhere can reach this mount namespace (HostToContainer, Bidirectional) at any place
+    but its root: a runtime leaves that a slave of the one that it mounted for the container, where nobody mounts."""
+    for mark in (b" master:", b" shared:"):
+        at = data.find(mark)
+        while at >= 0:
+            if data[data.rfind(b"\n", 0, at) + 1 : at].split(b" ", 5)[4:5] != [b"/"]:
+                return True
+            at = data.find(mark, at + 1)
+    return False
+
+
+def _escape(text: str) -> str:
+    return "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in text)
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
