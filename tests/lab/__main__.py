@@ -136,6 +136,10 @@ def main(arguments: Optional[list[str]] = None) -> int:
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # Who read the output has enough of it; nothing is left to flush to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)
         return 130

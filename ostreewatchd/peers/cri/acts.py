@@ -3,44 +3,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Optional
-
 from . import runtime_pb2 as pb
-from .channel import MAX_DEADLINE, Channel, check_id
+from .channel import MAX_DEADLINE, Client, check_id
 from .errors import NotFound
 from .types import Stopped
 
 
-class RuntimeActs:
+class RuntimeActs(Client):
     """The writing half of a runtime's CRI, for the one place that acts.
 
     Each method is one call, never repeated by itself, and raises the errors of `errors.py`. After
     `RuntimeSilent`, `RuntimeLost` or `AnswerUnclear` it is not known whether the stop took effect.
     """
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    @classmethod
-    def connect(cls, socket: str, *, deadline: float) -> RuntimeActs:
-        """As `Runtime.connect`; a stop may last its grace period and then these `deadline` seconds."""
-        return cls(Channel(socket, deadline))
-
-    def close(self) -> None:
-        """Ends the connection; a second time does nothing."""
-        self._channel.close()
-
-    def __enter__(self) -> RuntimeActs:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def stop_container(self, id: str, grace: int) -> Stopped:
         """Stops one container by its full id; `grace` is the seconds from stop signal to SIGKILL, 0 kills.

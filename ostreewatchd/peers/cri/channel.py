@@ -12,6 +12,7 @@ import re
 import stat
 import time
 import warnings
+from types import TracebackType
 from typing import Any, Optional, TypeVar
 from urllib.parse import quote
 
@@ -206,3 +207,37 @@ def _line(text: str, most: int) -> str:
     """One printable line of at most `most` characters: a peer must not forge a line of the journal."""
     clean = "".join(c if c.isprintable() else " " for c in text[: most + 1])
     return clean if len(clean) <= most else clean[: most - 1] + "…"
+
+
+_Self = TypeVar("_Self", bound="Client")
+
+
+class Client:
+    """What the reading and the writing half share: one channel, closed by `with`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    @classmethod
+    def connect(cls: type[_Self], socket: str, *, deadline: float) -> _Self:
+        """A runtime at the absolute path of a socket; `deadline` is the seconds that each call may last, a stop's
+        besides its grace period.
+
+        Raises RuntimeUnavailable if no unix socket is there. The connection is made by the first call.
+        """
+        return cls(Channel(socket, deadline))
+
+    def close(self) -> None:
+        """Ends the connection; a second time does nothing."""
+        self._channel.close()
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()

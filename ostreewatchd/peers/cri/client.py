@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Optional, TypeVar
 
 import msgspec
 
 from . import runtime_pb2 as pb
-from .channel import MAX_ENTRIES, Channel, check_id
+from .channel import MAX_ENTRIES, Client, check_id
 from .errors import AnswerTooLarge, AnswerUnclear
 from .types import (
     Condition,
@@ -39,39 +38,13 @@ _PROPAGATIONS: Mapping[int, Propagation] = {
 Entry = TypeVar("Entry")
 
 
-class Runtime:
+class Runtime(Client):
     """The reading half of a runtime's CRI.
 
     Use it in a `with`, and briefly: an open connection costs wake-ups. Each method is one call within the
     deadline and raises `RuntimeUnavailable`, `RuntimeSilent`, `RuntimeRefused`, `AnswerTooLarge` or
     `AnswerUnclear`; ValueError once closed.
     """
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    @classmethod
-    def connect(cls, socket: str, *, deadline: float) -> Runtime:
-        """A runtime at the absolute path of a socket; `deadline` is the seconds that each call may last.
-
-        Raises RuntimeUnavailable if no unix socket is there. The connection is made by the first call.
-        """
-        return cls(Channel(socket, deadline))
-
-    def close(self) -> None:
-        """Ends the connection; a second time does nothing."""
-        self._channel.close()
-
-    def __enter__(self) -> Runtime:
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def version(self) -> Version:
         """Who answers; the cheapest question, so a sign of life too."""
