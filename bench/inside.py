@@ -11,15 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from ostreewatchd import settings
 from ostreewatchd.judge import judge
 from ostreewatchd.model import Finding, History
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.look import look
-from ostreewatchd.parse import mountinfo
-from ostreewatchd.peers import proc
+from ostreewatchd.peers.hostmounts import HostMounts
 
 _DEFAULTS, _ = settings.load(())
 _Key = tuple[str, str, str, bool, str]
@@ -31,10 +30,10 @@ class _Answer(NamedTuple):
     problems: list[str]
 
 
-def _scan(looker: ContainerLooker) -> tuple[int, int, Sequence[Finding], list[str]]:
+def _scan(looker: ContainerLooker, mounts: Optional[HostMounts]) -> tuple[int, int, Sequence[Finding], list[str]]:
     """Nanoseconds, containers, findings, problems."""
     before = time.perf_counter_ns()
-    snapshot = look(_DEFAULTS, looker, History())
+    snapshot = look(_DEFAULTS, looker, History(), mounts=mounts)
     findings = judge(snapshot)
     took = time.perf_counter_ns() - before
     return took, snapshot.container_count, findings, [f"{one.where}: {one.what}" for one in snapshot.problems]
@@ -49,20 +48,19 @@ def main(arguments: list[str]) -> int:
     with subprocess.Popen([floor_program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as floor:
         if floor.stdin is None or floor.stdout is None:
             return 1
-        _scan(kept)
+        mounts = HostMounts()
+        _scan(kept, mounts)
         # The first round warms the kernel's caches for all three and is not counted.
         for number in range(-1, repetitions):
             floor.stdin.write("scan\n")
             floor.stdin.flush()
             counts = [int(part) for part in floor.stdout.readline().split()]
             # Cold: as a program does that has just started.
-            proc.forget_host_mounts()
-            mountinfo.parse.cache_clear()
             once = ContainerLooker(remember=False)
-            cold = _scan(once)
+            cold = _scan(once, None)
             once.close()
-            _scan(kept)
-            warm = _scan(kept)
+            _scan(kept, mounts)
+            warm = _scan(kept, mounts)
             for kind, took in (("floor", counts[0]), ("cold", cold[0]), ("warm", warm[0])):
                 if number >= 0:
                     times[kind].append(took)

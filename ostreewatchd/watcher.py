@@ -19,6 +19,7 @@ from ostreewatchd.model import Finding, Settings, Snapshot, short_name
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone
 from ostreewatchd.observe.look import Glance, glance, look_on
+from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
 from ostreewatchd.report.notify import Notifier
@@ -52,6 +53,7 @@ class Watcher:
         self._notifier = notifier
         self._config = config
         self._looker = ContainerLooker(remember=True)
+        self._mounts = HostMounts()
         self._pause: Optional[settle.Pause] = None
         self._timer: Optional[asyncio.TimerHandle] = None
         self._known = _Known("", "", frozenset())
@@ -65,6 +67,7 @@ class Watcher:
 
     def close(self) -> None:
         self._looker.close()
+        self._mounts.close()
 
     def mounts_changed(self) -> None:
         """A hint from the mount table: whether it matters, the first cheap look tells."""
@@ -130,7 +133,7 @@ class Watcher:
 
     def _consider(self) -> None:
         """Cheap first: a glance tells whether a look is worth its while."""
-        with Host() as host:
+        with Host(self._mounts) as host:
             first = glance(host, self._config)
             if self._is_time(first):
                 self._look(first)

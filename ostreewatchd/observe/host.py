@@ -13,8 +13,9 @@ from typing import Optional
 
 from ostreewatchd.model import Deployments, Flag, Live, Sight
 from ostreewatchd.parse import bootentry
-from ostreewatchd.parse.mountinfo import Mount, MountTable, deployment_of, parse, unsafe_mount
+from ostreewatchd.parse.mountinfo import Mount, MountTable, deployment_of, unsafe_mount
 from ostreewatchd.peers import proc
+from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.peers.paths import Root
 from ostreewatchd.platforms import GENERIC, PLATFORMS, FlagFile, Platform
 
@@ -30,16 +31,20 @@ class HostGone(Exception):
 class Host:
     """PID 1's root and mounts, opened for one look; closed by `with`."""
 
-    def __init__(self) -> None:
-        """Raises HostGone, which says what is missing."""
+    def __init__(self, mounts: Optional[HostMounts] = None) -> None:
+        """`mounts`: kept by who looks again. Raises HostGone, which says what is missing."""
+        kept = mounts if mounts is not None else HostMounts()
         try:
-            namespace, data, root = proc.mount_namespace(1), proc.read(1, "mountinfo"), proc.root(1)
+            namespace, table, root = proc.mount_namespace(1), kept.table(), proc.root(1)
         except proc.Unreadable as error:
             raise HostGone(f"{error.what}: this needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH") from error
-        if namespace is None or data is None or root is None:
+        finally:
+            if kept is not mounts:
+                kept.close()
+        if namespace is None or table is None or root is None:
             raise HostGone("PID 1 has no /proc entry")
         self.namespace = namespace
-        self.table = MountTable(parse(data))
+        self.table = table
         self.root = root
 
     def __enter__(self) -> Host:

@@ -12,6 +12,7 @@ from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.references import references
 from ostreewatchd.peers import proc
+from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.platforms import Platform
 
 _MAX_PROBLEMS = 100
@@ -44,10 +45,17 @@ def glance(host: hosts.Host, settings: Settings) -> Glance:
     )
 
 
-def look(settings: Settings, looker: ContainerLooker, history: History, *, deep: Optional[Deep] = None) -> Snapshot:
+def look(
+    settings: Settings,
+    looker: ContainerLooker,
+    history: History,
+    *,
+    deep: Optional[Deep] = None,
+    mounts: Optional[HostMounts] = None,
+) -> Snapshot:
     """The world now. Raises HostGone where PID 1 cannot be looked at; all else that cannot be read is in
     `problems`, and the rest holds."""
-    with hosts.Host() as host:
+    with hosts.Host(mounts) as host:
         return look_on(glance(host, settings), looker, history, deep=deep)
 
 

@@ -5,7 +5,6 @@ Source: proc_pid_mountinfo(5)."""
 
 from __future__ import annotations
 
-import functools
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -198,10 +197,8 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-@functools.lru_cache(maxsize=1)
 def parse(data: bytes) -> Mounts:
-    """All lines that are whole. PID 1's table is parsed once for as long as it does not change: its bytes are
-    then the same."""
+    """All lines that are whole."""
     return Mounts(data, whole=False)
 
 

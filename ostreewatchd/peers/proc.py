@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Iterator
 from typing import Optional
@@ -17,7 +16,6 @@ TICKS = os.sysconf("SC_CLK_TCK")
 MAX_FILE = 64 << 20
 """A mountinfo of a hundred thousand lines is some ten MiB."""
 _PAGES = 16 << 10
-_HOST_MOUNTS_AGE = 60.0
 """Seconds after which PID 1's mount table is read although nothing changed."""
 
 
@@ -46,14 +44,7 @@ def mount_namespace(pid: int) -> Optional[int]:
 
 
 def read(pid: int, name: str) -> Optional[bytes]:
-    """A whole file of the process. Raises Unreadable, also for a file of absurd size. Of PID 1's mountinfo the
-    same bytes as before, for as long as the kernel says that nothing changed."""
-    if pid == 1 and name == "mountinfo":
-        return _HOST_MOUNTS.read()
-    return _read_file(pid, name)
-
-
-def _read_file(pid: int, name: str) -> Optional[bytes]:
+    """A whole file of the process. Raises Unreadable, also for a file of absurd size."""
     try:
         fd = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):
@@ -61,7 +52,7 @@ def _read_file(pid: int, name: str) -> Optional[bytes]:
     except OSError as error:
         raise Unreadable(f"/proc/{pid}/{name}: {error.strerror}") from error
     try:
-        data = _read(fd)
+        data = read_all(fd)
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
@@ -73,7 +64,7 @@ def _read_file(pid: int, name: str) -> Optional[bytes]:
     return data
 
 
-def _read(fd: int) -> Optional[bytes]:
+def read_all(fd: int) -> Optional[bytes]:
     """Up to the end; None if that does not come within MAX_FILE."""
     # The kernel gives a page at a time, however large the buffer is.
     data = os.read(fd, _PAGES)
@@ -88,63 +79,6 @@ def _read(fd: int) -> Optional[bytes]:
             return None
         chunk = os.read(fd, _PAGES)
     return b"".join(chunks)
-
-
-class _HostMounts:
-    """PID 1's mount table, which on a node with a thousand containers takes the kernel longer to write than the
-    rest of a look. It is kept open: poll(2) tells whether it changed since the last poll (proc_pid_mountinfo(5)),
-    and is exact. Options of a filesystem can change without a word, so it is read anew now and then."""
-
-    def __init__(self) -> None:
-        self._owner: tuple[int, Optional[int]] = (0, None)
-        self._poll = select.poll()
-        self._fd = -1
-        self._data: Optional[bytes] = None
-        self._read_at = 0.0
-
-    def read(self) -> Optional[bytes]:
-        # A child of ours shares the open file and would take our events; PID 1 may have another namespace.
-        owner = (os.getpid(), mount_namespace(1))
-        if self._fd < 0 or owner != self._owner:
-            self._open(owner)
-        elif not self._poll.poll(0) and time.monotonic() - self._read_at < _HOST_MOUNTS_AGE:
-            return self._data
-        if self._fd < 0:
-            return None
-        self._read_at = time.monotonic()
-        try:
-            os.lseek(self._fd, 0, os.SEEK_SET)
-            data = _read(self._fd)
-        except OSError as error:
-            raise Unreadable(f"/proc/1/mountinfo: {error.strerror}") from error
-        if data is None:
-            raise Unreadable(f"/proc/1/mountinfo: larger than {MAX_FILE} bytes")
-        if data != self._data:
-            self._data = data
-        return self._data
-
-    def forget(self) -> None:
-        """The next read opens it anew, as a program does that has just started."""
-        self._owner = (0, None)
-
-    def _open(self, owner: tuple[int, Optional[int]]) -> None:
-        if self._fd >= 0:
-            self._poll.unregister(self._fd)
-            os.close(self._fd)
-            self._fd = -1
-        try:
-            self._fd = os.open("/proc/1/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        except OSError as error:
-            raise Unreadable(f"/proc/1/mountinfo: {error.strerror}") from error
-        # Not POLLIN: that is always there. POLLERR comes unasked.
-        self._poll.register(self._fd, select.POLLPRI)
-        self._owner, self._data = owner, None
-
-
-_HOST_MOUNTS = _HostMounts()
-forget_host_mounts = _HOST_MOUNTS.forget
 
 
 def stat(pid: int) -> Optional[ProcessStat]:

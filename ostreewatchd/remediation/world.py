@@ -11,6 +11,7 @@ from ostreewatchd.model import History, Settings, Snapshot, Step
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.deep import DeepLook
 from ostreewatchd.observe.look import look
+from ostreewatchd.peers.hostmounts import HostMounts
 
 
 class World(Protocol):
@@ -32,9 +33,16 @@ class RealWorld:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._mounts = HostMounts()
 
     def look(self, history: History, *, deep: bool) -> Snapshot:
-        return look(self._settings, ContainerLooker(remember=False), history, deep=DeepLook() if deep else None)
+        return look(
+            self._settings,
+            ContainerLooker(remember=False),
+            history,
+            deep=DeepLook() if deep else None,
+            mounts=self._mounts,
+        )
 
     def stop(self, step: Step, socket: str) -> str:
         return stop_container(step, socket)
