@@ -14,7 +14,7 @@ from ostreewatchd.report.journal import Journal, Kind
 
 _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
 """Seconds between requests while something stays owed; the last one repeats."""
-_PAUSE_ALARMED = 900.0
+_PAUSE_ALARMED = 300.0
 """Seconds between requests when all that is left waits for a person."""
 _ENDS_UNSEEN = frozenset({"cni-configuration-missing"})
 """Alarms whose cause may end with nobody asking: a file that an operator or an installer puts there."""
@@ -25,10 +25,19 @@ _TAKEN_UP_WITHIN = 30.0
 class Asker:
     """What was asked for, and when to look whether to ask again. Runs in the loop's thread."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, journal: Journal, look_soon: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        journal: Journal,
+        look_soon: Callable[[], None],
+        give_up: Callable[[], None],
+    ) -> None:
+        """`give_up`: the place for requests is gone; systemd makes it anew with the next start."""
         self._loop = loop
         self._journal = journal
         self._look_soon = look_soon
+        self._give_up = give_up
+        self._pause = 0.0
         self._asked_for: frozenset[str] = frozenset()
         self._asked = 0
         self._next: Optional[asyncio.TimerHandle] = None
@@ -36,9 +45,17 @@ class Asker:
         self.not_taken_up = False
         """The last request was not taken up in time."""
 
-    def consider(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
-        """Ask, if it is time to. Besides for what is owed: once for each state that the ledger does not know, so
-        that the next switch has a predecessor there; and for an act whose outcome is not written."""
+    def again(self) -> None:
+        """Ask at the next look, whatever was asked for before."""
+        if self._next is not None:
+            self._next.cancel()
+        self._next = None
+
+    def consider(self, snapshot: Snapshot, findings: Sequence[Finding], *, installed: bool) -> None:
+        """Ask, if it is time to. `installed`: the live tree has the remediation.
+
+        Besides for what is owed: once for each state that the ledger does not know, so that the next switch has a
+        predecessor there; and for an act whose outcome is not written."""
         history = snapshot.history
         due = {finding.subject.container_id for finding in findings if finding.owed}
         owed = len(due)
@@ -50,9 +67,10 @@ class Asker:
             self._done()
         elif due - self._asked_for:
             self._asked = 0
-            self._ask(frozenset(due), owed)
-        elif self._next is None:
-            self._ask(frozenset(due), owed)
+            self._ask(frozenset(due), owed, installed)
+        elif self._next is None or (due < self._asked_for and self._pause > _PAUSES[-1]):
+            # What was in the way may have been what is no longer due.
+            self._ask(frozenset(due), owed, installed)
 
     def _done(self) -> None:
         self._asked, self._asked_for, self.not_taken_up = 0, frozenset(), False
@@ -61,21 +79,24 @@ class Asker:
                 timer.cancel()
         self._next = self._overdue = None
 
-    def _ask(self, due: frozenset[str], owed: int) -> None:
+    def _ask(self, due: frozenset[str], owed: int, installed: bool) -> None:
         self._asked_for = due
+        if not installed:
+            self._alarm("the live tree does not have this product: nothing is healed until one is live that has it")
         try:
             wanted.ask()
         except OSError as error:
             self._journal.report(Kind.FAILED, f"{wanted.WANTED}: {error.strerror}: no remediation can be asked for")
+            self._give_up()
         if owed and not self._asked:
             self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
         if self._overdue is None:
             self._overdue = self._loop.call_later(_TAKEN_UP_WITHIN, self._was_it_taken_up, ledger.newest_run())
-        pause = _PAUSE_ALARMED if _waits_for_a_person() else _PAUSES[min(self._asked, len(_PAUSES) - 1)]
+        self._pause = _PAUSE_ALARMED if _waits_for_a_person() else _PAUSES[min(self._asked, len(_PAUSES) - 1)]
         self._asked += 1
         if self._next is not None:
             self._next.cancel()
-        self._next = self._loop.call_later(pause, self._again)
+        self._next = self._loop.call_later(self._pause, self._again)
 
     def _again(self) -> None:
         self._next = None
@@ -84,15 +105,22 @@ class Asker:
     def _was_it_taken_up(self, run: int) -> None:
         """The ledger tells: the file itself is removed also where the program behind it is missing."""
         self._overdue = None
-        late = ledger.newest_run() <= run
-        if late and not self.not_taken_up:
-            self._journal.report(
-                Kind.ALARM,
-                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and the ledger shows none: does the live"
-                " tree have the product, and is /var writable? See `systemctl status ostreewatchd-remediate.path"
-                " ostreewatchd-remediate.service`",
+        if ledger.newest_run() > run:
+            self.not_taken_up = False
+        elif ledger.is_running():
+            # It began before this request, and can take it up only when it has ended.
+            self._overdue = self._loop.call_later(_TAKEN_UP_WITHIN, self._was_it_taken_up, run)
+        else:
+            self._alarm(
+                f"a remediation was asked for {_TAKEN_UP_WITHIN:.0f} s ago and the ledger shows none: can it be"
+                " written, and do the units run? See `systemctl status ostreewatchd-remediate.path"
+                " ostreewatchd-remediate.service`"
             )
-        self.not_taken_up = late
+
+    def _alarm(self, text: str) -> None:
+        if not self.not_taken_up:
+            self._journal.report(Kind.ALARM, text)
+        self.not_taken_up = True
 
 
 def _waits_for_a_person() -> bool:

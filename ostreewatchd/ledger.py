@@ -27,6 +27,8 @@ _READ_ACTS = 200
 _BUSY_SECONDS = 5.0
 _TOLD_AGAIN = 3600.0
 """Seconds after which a refusal that goes on is reported once more."""
+_LONGEST_RUN = 15 * 60.0
+"""Seconds; TimeoutStartSec= of the remediation's unit."""
 _T = TypeVar("_T")
 
 _TABLES = {
@@ -246,6 +248,15 @@ def newest_run(path: str = PATH) -> int:
         return _read(path, lambda db: int(db.execute("SELECT COALESCE(MAX(id), 0) FROM run").fetchone()[0]))
     except (OSError, sqlite3.Error):
         return 0
+
+
+def is_running(path: str = PATH) -> bool:
+    """Whether the newest run has not ended, and is not so old that it must have been killed."""
+    try:
+        row = _read(path, lambda db: db.execute("SELECT started_at, ended_at FROM run ORDER BY id DESC").fetchone())
+    except (OSError, sqlite3.Error):
+        return False
+    return row is not None and row[1] is None and 0 <= time.time() - row[0] < _LONGEST_RUN
 
 
 def _text(text: str) -> str:

@@ -20,6 +20,7 @@ from ostreewatchd.model import (
     RuntimePod,
     Settings,
     Snapshot,
+    StaticPod,
     Step,
     Subject,
     Switch,
@@ -87,7 +88,10 @@ def _node_refusals(snapshot: Snapshot, owed: Sequence[Finding], settings: Settin
         yield Refusal(name="switch-in-progress", because=busy, ends="when the file is removed")
     if snapshot.history.problem:
         yield Refusal(
-            name="ledger-unreadable", because=snapshot.history.problem, ends="when the ledger can be read and written"
+            name="ledger-unreadable",
+            because=snapshot.history.problem,
+            ends="when the ledger can be read and written",
+            alarm=True,
         )
     broken = _breaker(snapshot, owed)
     if broken:
@@ -274,8 +278,13 @@ def restart_policy(snapshot: Snapshot, pod: RuntimePod) -> tuple[str, str]:
 
 
 def _static_policy(snapshot: Snapshot, pod: RuntimePod) -> tuple[str, str]:
+    """kubelet appends its node's name to a static pod's, and that may be another than the host's: of the manifests
+    whose name leads up to a dash in the pod's, the longest is meant."""
+    found: Optional[StaticPod] = None
     for static in snapshot.kubelet.static_pods if snapshot.kubelet else ():
-        # kubelet appends the node's name to a static pod's.
-        if static.namespace == pod.namespace and pod.name == f"{static.name}-{snapshot.node.name.lower()}":
-            return static.restart_policy, f"restartPolicy {static.restart_policy} in {static.manifest}"
+        fits = static.namespace == pod.namespace and pod.name.startswith(f"{static.name}-")
+        if fits and (found is None or len(static.name) > len(found.name)):
+            found = static
+    if found is not None:
+        return found.restart_policy, f"restartPolicy {found.restart_policy} in {found.manifest}"
     return "", "it is a static pod and its manifest was not found"

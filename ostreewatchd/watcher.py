@@ -26,6 +26,7 @@ from ostreewatchd.report.notify import Notifier
 from ostreewatchd.watch.deployments import DeploymentWatch
 from ostreewatchd.watch.mounts import MountWatch
 
+_REMEDIATION = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 _AFTER_SWITCH = (5.0, 30.0)
 """Seconds after a switch at which it is looked at again: a container being created shows up late."""
 _MAX_FAILURES = 8
@@ -63,7 +64,7 @@ class Watcher:
         self._switched = -_SWITCH_IS_RECENT
         self._overdue = False
         self._must_look = True
-        self._asker = Asker(loop, journal, self.look_soon)
+        self._asker = Asker(loop, journal, self.look_soon, self.gave_up.set)
 
     def close(self) -> None:
         self._looker.close()
@@ -94,6 +95,7 @@ class Watcher:
         self._config, complaints = settings.load()
         for complaint in complaints:
             self._journal.report(Kind.CONFIG, str(complaint), file=complaint.file, line=complaint.line)
+        self._asker.again()
         self.look_soon()
 
     def feed(self) -> None:
@@ -178,7 +180,7 @@ class Watcher:
         snapshot = look_on(first, self._looker, ledger.read())
         findings = judge(snapshot)
         self._report(snapshot, findings)
-        self._asker.consider(snapshot, findings)
+        self._asker.consider(snapshot, findings, installed=_is_installed(first))
         alarm = "; a remediation was asked for and did not start" if self._asker.not_taken_up else ""
         self._notifier.status(words.summary(snapshot, findings) + alarm)
 
@@ -239,6 +241,14 @@ class Watcher:
         self._switched = self._loop.time()
         for delay in _AFTER_SWITCH:
             self._loop.call_later(delay, self.look_soon)
+
+
+def _is_installed(first: Glance) -> bool:
+    """Whether the live tree has the remediation; where that cannot be told it is taken for granted."""
+    try:
+        return first.host.root.exists(_REMEDIATION)
+    except OSError:
+        return True
 
 
 async def _serve(journal: Journal, notifier: Notifier) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Optional
@@ -34,7 +35,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         one.set_defaults(run=module.run)
     options = parser.parse_args(argv)
     try:
-        return int(options.run(options))
+        status = int(options.run(options))
+        sys.stdout.flush()
+        return status
     except HostGone as error:
         print(f"ostreewatchctl: {error}", file=sys.stderr)
         return COULD_NOT_KNOW
@@ -43,6 +46,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         sys.stderr.close()
         return COULD_NOT_KNOW
     except KeyboardInterrupt:
+        return COULD_NOT_KNOW
+    except OSError as error:
+        print(f"ostreewatchctl: {error}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  What is left must not fail once more.
         return COULD_NOT_KNOW
     except Exception as error:  # noqa: BLE001  An uncaught exception would exit with 1, which says "owed".
         print(f"ostreewatchctl: {last_words(error)}", file=sys.stderr)

@@ -35,6 +35,8 @@ from ostreewatchd.platforms import Platform
 
 _LOGS = "/var/log/containers"
 _WATCHED_TREES = ("/usr", "/etc")
+_IS_BEING_MADE = 10.0
+"""Seconds since its start in which a process that is named as runc names its own is taken for that."""
 _MAX_BINDS = 200
 _MAX_MOUNTS = 5000
 """Of a container, that may show the host's tree. A container with the host's `/` has all of the host's."""
@@ -179,8 +181,8 @@ class _Look:
         if stat is None or root is None:
             return None
         with root:
-            if stat.command.startswith("runc"):
-                return None  # Being made: its mounts are still the host's.
+            if stat.command.startswith("runc:[") and proc.boottime() - stat.start_ticks / proc.TICKS < _IS_BEING_MADE:
+                return None  # Its mounts are still the host's. Not for long: anybody may take that name.
             binder_namespace = proc.mount_namespace(stat.parent)
             if binder_namespace is None:
                 return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from ostreewatchd.model import Deployments, Flag, Live, Sight
@@ -16,7 +16,7 @@ from ostreewatchd.parse import bootentry
 from ostreewatchd.parse.mountinfo import Mount, MountTable, deployment_of, unsafe_mount
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.hostmounts import HostMounts
-from ostreewatchd.peers.paths import Root
+from ostreewatchd.peers.paths import LIST_LIMIT, Root
 from ostreewatchd.platforms import GENERIC, PLATFORMS, FlagFile, Platform
 
 _ENTRIES = "/boot/loader/entries"
@@ -78,9 +78,12 @@ def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False,
     )
 
 
-def conf_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that a container runtime reads as CNI configuration (libcni: .conf, .conflist, .json)."""
-    return tuple([name for name in names if name.endswith((".conf", ".conflist", ".json"))][:_MAX_NAMES])
+def conf_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names that a container runtime reads as CNI configuration (libcni: .conf, .conflist, .json); none of a
+    listing that was cut, for then it says nothing."""
+    if len(names) >= LIST_LIMIT:
+        return ()
+    return tuple(name for name in names if name.endswith((".conf", ".conflist", ".json")))
 
 
 def boot_id(root: Root) -> str:
@@ -208,7 +211,9 @@ def flags(root: Root, files: Iterable[FlagFile]) -> tuple[Flag, ...]:
         try:
             if not root.exists(file.path):
                 continue
-            age = max(0.0, time.time() - root.modified_at(file.path))
+            age = time.time() - root.modified_at(file.path)
+            if age < 0:
+                age = proc.boottime()  # The clock was set back since: it is at the most as old as the boot.
         except OSError:
             age = 0.0
         found.append(Flag(path=file.path, means=file.means, always=file.always, age=age))

@@ -28,7 +28,7 @@ _STATX_BTIME = 0x800
 _STATX_MNT_ID = 0x1000
 _STATX_MNT_ID_UNIQUE = 0x4000
 _STATX_SIZE = 256
-_LIST_LIMIT = 4096
+LIST_LIMIT = 4096
 _CHUNK = 64 << 10
 _MAX_LINKS = 40
 _MAX_COMPONENTS = 4096
@@ -82,7 +82,7 @@ class Root:
             with os.scandir(fd) as entries:
                 for entry in entries:
                     found.append(entry.name)
-                    if len(found) >= _LIST_LIMIT:
+                    if len(found) >= LIST_LIMIT:
                         break
         return sorted(found)
 

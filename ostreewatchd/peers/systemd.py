@@ -76,10 +76,17 @@ class SystemdActs(Systemd):
     """The acting half."""
 
     def restart_if_running(self, unit: str) -> None:
-        """Queue a restart of `unit` if it is active (TryRestartUnit) and do not wait for the job."""
+        """Queue a restart of `unit` if it is active and do not wait for the job."""
+        self._queue(b"TryRestartUnit", unit)
+
+    def restart(self, unit: str) -> None:
+        """Queue a restart, or a start, of `unit` and do not wait for the job."""
+        self._queue(b"RestartUnit", unit)
+
+    def _queue(self, method: bytes, unit: str) -> None:
         try:
             self._bus.call_method(
-                _SERVICE, _PATH, _MANAGER, b"TryRestartUnit", self._arguments(b"ss", [unit.encode(), b"replace"])
+                _SERVICE, _PATH, _MANAGER, method, self._arguments(b"ss", [unit.encode(), b"replace"])
             )
         except self._error as error:
             raise SystemdError(

@@ -24,6 +24,7 @@ class Outcome(NamedTuple):
 
     name: OutcomeName
     text: str
+    stopped: bool = False
 
 
 class Curer:
@@ -81,16 +82,16 @@ class Curer:
             proof = prove(snapshot, subject)
             waited = self._world.monotonic() - started
             if proof.verdict == "cured":
-                return Outcome("cured", f"{proof.text}; {waited:.1f} s after the stop ({said})")
+                return Outcome("cured", f"{proof.text}; {waited:.1f} s after the stop ({said})", True)
             if snapshot.live.fingerprint != switch.fingerprint:
-                return Outcome("superseded", f"another switch came before the proof: {proof.text}")
+                return Outcome("superseded", f"another switch came before the proof: {proof.text}", True)
             if waited >= self._settings.proof:
                 break
             self._world.sleep(_PROOF_INTERVAL)
         runtime = self._world.look(History(), deep=True).runtime
         if runtime is not None and not runtime.problem and not runtime.has_ready_pod(subject.pod_uid):
-            return Outcome("pod-gone", "the runtime has no such pod any more")
-        return Outcome("not-cured", f"{proof.text} {self._settings.proof:g} s after the stop ({said})")
+            return Outcome("pod-gone", "the runtime has no such pod any more", True)
+        return Outcome("not-cured", f"{proof.text} {self._settings.proof:g} s after the stop ({said})", True)
 
     def _conclude(self, act: int, subject: Subject, outcome: Outcome) -> Outcome:
         self._ledger.conclude(act, outcome.name, outcome.text)

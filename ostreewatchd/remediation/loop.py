@@ -14,7 +14,7 @@ from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger, LedgerError
 from ostreewatchd.model import Finding, History, Plan, Refusal, Settings, Snapshot, Switch
 from ostreewatchd.plan import plan as make_plan
-from ostreewatchd.remediation.cure import Curer
+from ostreewatchd.remediation.cure import Curer, Outcome
 from ostreewatchd.remediation.world import World
 from ostreewatchd.report.journal import Journal, Kind
 
@@ -33,11 +33,32 @@ class Result(NamedTuple):
     plan: Plan
 
 
+class Did(NamedTuple):
+    """What a run has done so far."""
+
+    stopped: int = 0
+    cured: int = 0
+    failed: bool = False
+
+    def and_then(self, outcome: Outcome) -> Did:
+        return Did(
+            self.stopped + outcome.stopped,
+            self.cured + (outcome.name == "cured"),
+            self.failed or outcome.name == "not-cured",
+        )
+
+    def __str__(self) -> str:
+        if not self.stopped:
+            return "nothing restarted"
+        if self.stopped == self.cured:
+            return f"{self.cured} restarted and cured"
+        return f"{self.stopped} restarted, {self.cured} of them cured"
+
+
 def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) -> Result:
     """Bounded: each round does a step, or is one of a few that could not. Raises HostGone."""
     curer = Curer(world, ledger, journal, config)
-    acted = 0
-    failed = False
+    did = Did()
     tries: Counter[tuple[str, str]] = Counter()
     could_not: dict[tuple[str, str], Refusal] = {}
     try:
@@ -47,20 +68,18 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
             switch = _record_switch(ledger, snapshot, config)
             # With the switch that was just recorded: an act of an older one is over and waits for no proof.
             snapshot = msgspec.structs.replace(snapshot, history=ledger.history())
-            resumed = [curer.resume(act, snapshot).name for act in snapshot.history.acts if not act.outcome]
-            failed |= "not-cured" in resumed
-            if any(resumed):
+            resumed = [curer.resume(act, snapshot) for act in snapshot.history.acts if not act.outcome]
+            for outcome in resumed:
+                did = did.and_then(outcome)
+            if any(outcome.name for outcome in resumed):
                 continue  # Time has passed: look again.
             plan = _without(make_plan(snapshot, findings, config), could_not)
-            if not plan.steps or switch is None or failed:
-                return _result(plan, findings, acted, failed)
+            if not plan.steps or switch is None or did.failed:
+                return _result(plan, findings, did)
             step = plan.steps[0]
             outcome = curer.cure(step, snapshot, switch)
-            if outcome.name == "cured":
-                acted += 1
-            elif outcome.name == "not-cured":
-                failed = True
-            else:
+            did = did.and_then(outcome)
+            if not outcome.stopped:
                 tries[step.subject.key] += 1
                 if tries[step.subject.key] >= _MAX_TRIES:
                     could_not[step.subject.key] = Refusal(
@@ -69,15 +88,15 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
                 world.sleep(1.0)
     except LedgerError as error:
         journal.report(Kind.FAILED, f"the ledger cannot be used: {error}")
-        return without_ledger(world, config, str(error), acted=acted, failed=failed)
-    return Result(COULD_NOT_KNOW, f"{_done(acted)}; not done after {_MAX_ROUNDS} rounds", Plan())
+        return without_ledger(world, config, str(error), did)
+    return Result(COULD_NOT_KNOW, f"{did}; not done after {_MAX_ROUNDS} rounds", Plan())
 
 
-def without_ledger(world: World, config: Settings, problem: str, *, acted: int = 0, failed: bool = False) -> Result:
+def without_ledger(world: World, config: Settings, problem: str, did: Did) -> Result:
     """No ledger, no act: what is owed is told, with that as the refusal. Raises HostGone."""
     snapshot = world.look(History(problem=problem), deep=True)
     findings = judge(snapshot)
-    return _result(make_plan(snapshot, findings, config), findings, acted, failed)
+    return _result(make_plan(snapshot, findings, config), findings, did)
 
 
 def _without(plan: Plan, could_not: Mapping[tuple[str, str], Refusal]) -> Plan:
@@ -101,14 +120,10 @@ def _record_switch(ledger: Ledger, snapshot: Snapshot, config: Settings) -> Opti
     )
 
 
-def _result(plan: Plan, findings: Sequence[Finding], acted: int, failed: bool) -> Result:
+def _result(plan: Plan, findings: Sequence[Finding], did: Did) -> Result:
     owed = len({finding.subject.key for finding in findings if finding.owed})
-    if failed:
-        return Result(NOT_CURED, f"{_done(acted)}; a restart did not cure", plan)
+    if did.failed:
+        return Result(NOT_CURED, f"{did}; a restart did not cure", plan)
     if owed:
-        return Result(OWED, f"{_done(acted)}; {owed} owed, {len(plan.refusals)} refused", plan)
-    return Result(NOTHING_OWED, f"{_done(acted)}; nothing owed", plan)
-
-
-def _done(acted: int) -> str:
-    return f"{acted} restarted and cured" if acted else "nothing restarted"
+        return Result(OWED, f"{did}; {owed} owed, {len(plan.refusals)} refused", plan)
+    return Result(NOTHING_OWED, f"{did}; nothing owed", plan)

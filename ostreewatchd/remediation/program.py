@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from ostreewatchd import __version__, settings
-from ostreewatchd.act.unit import restart_if_running
+from ostreewatchd.act.unit import restart_if_failed, restart_if_running
 from ostreewatchd.ledger import PATH, Ledger, LedgerError
 from ostreewatchd.model import Refusal, Settings
 from ostreewatchd.observe.host import HostGone, this_boot
 from ostreewatchd.observe.own_tree import stale_watcher
 from ostreewatchd.peers.systemd import SystemdError
-from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOT_CURED, OWED, Result, remediate, without_ledger
+from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOT_CURED, OWED, Did, Result, remediate, without_ledger
 from ostreewatchd.remediation.world import RealWorld
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
@@ -64,7 +64,7 @@ def run(journal: Journal, config: Settings, ledger_path: str = PATH) -> Result:
                 journal.report(Kind.FAILED, f"how the remediation ended was not written: {error}")
     except LedgerError as error:
         journal.report(Kind.FAILED, f"the ledger cannot be used: {error}")
-        result = without_ledger(world, config, str(error))
+        result = without_ledger(world, config, str(error), Did())
         news = result.plan.refusals
     _tell(journal, result, news)
     return result
@@ -87,15 +87,19 @@ def _tell(journal: Journal, result: Result, news: Sequence[Refusal]) -> None:
 
 
 def _restart_stale_watcher(journal: Journal) -> None:
-    """The last act: the watcher runs from the tree that it was started in, and so does its sandbox."""
+    """The last act: the watcher runs from the tree that it was started in, and so does its sandbox. One that has
+    failed (its unit was gone with a tree that lacked the product) is started again: nobody else watches."""
     why = stale_watcher(_WATCHER)
-    if not why:
-        return
     try:
-        restart_if_running(_WATCHER)
+        if why:
+            restart_if_running(_WATCHER)
+        elif restart_if_failed(_WATCHER):
+            why = "it had failed"
+        else:
+            return
         journal.report(Kind.WATCHER_RESTART, f"restarting {_WATCHER}: {why}", unit=_WATCHER)
     except SystemdError as error:
-        journal.report(Kind.FAILED, f"{_WATCHER} is stale ({why}) and was not restarted: {error}")
+        journal.report(Kind.FAILED, f"{_WATCHER} was not restarted ({why or 'it may have failed'}): {error}")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

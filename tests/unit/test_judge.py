@@ -221,3 +221,14 @@ def test_each_rule_says_what_it_proves_and_its_public_source() -> None:
 
 def test_hosts_namespace_is_pid_ones() -> None:
     assert stale().snapshot().init_mount_namespace == HOST
+
+
+def test_a_directory_below_replaced_in_place_is_no_switch() -> None:
+    """DESIGN §2: the watched directory is another one, or the tree is; multus.d made anew is neither."""
+    path = f"{CNI}/multus.d"
+    in_place = world().host(path, there(71, of=NEW_NAME)).container("a").bind(path, there(70, of=NEW_NAME))
+    (finding,) = judge(in_place.snapshot())
+    assert finding.verdict == "stale" and not finding.owed and "in place" in finding.reason
+    switched = world().host(path, there(71, of=NEW_NAME)).container("a").bind(path, there(70, of=OLD_NAME))
+    (finding,) = judge(switched.snapshot())
+    assert finding.owed

@@ -238,7 +238,8 @@ def test_the_breaker_ends_when_the_pod_is_gone() -> None:
 def test_a_refusal_for_the_whole_node(built: World, name: str) -> None:
     """DESIGN §7: nothing is stopped that kubelet could not start again now; §6: settled."""
     one = refusal(built)
-    assert one.name == name and one.subject is None and not one.alarm
+    assert one.name == name and one.subject is None
+    assert one.alarm == (name == "ledger-unreadable"), "the others end by themselves"
 
 
 @pytest.mark.parametrize("state", ["running", "degraded", "maintenance", "starting"])
@@ -329,11 +330,17 @@ def test_a_static_pods_manifest_says_always() -> None:
     stale(pod="agent-node0", annotations=FROM_FILE),
     stale(pod="agent-node0", annotations=FROM_FILE).static_pod("agent", "Always", namespace="default"),
     stale(pod="agent-node0", annotations=FROM_FILE).static_pod("agen", "Always"),
-    stale(pod="agent-node00", annotations=FROM_FILE).static_pod("agent", "Always"),
 ])  # fmt: skip
 def test_a_static_pod_without_its_manifest(built: World) -> None:
     """Its labels are anybody's: only the manifest counts."""
     assert refusal(built).name == "restart-policy-unknown"
+
+
+def test_a_node_may_have_another_name_than_the_host() -> None:
+    """kubelet's --hostname-override: the longest manifest name that leads up to a dash is meant."""
+    built = stale(pod="agent-x-other.example", annotations=FROM_FILE, labels={})
+    built.static_pod("agent", "Never").static_pod("agent-x", "Always").static_pod("agent-xy", "Never")
+    assert "manifests/agent-x.yaml" in step(built).because
 
 
 def test_whose_it_is_must_be_known() -> None:

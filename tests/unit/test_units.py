@@ -181,7 +181,7 @@ def test_the_wish() -> None:
     assert watcher["RuntimeDirectoryPreserve"] == ["yes"]
     assert f"-{Path(WANTED).parent}" in remediation["ReadWritePaths"]
     # Before the program: one that is missing in the new tree must not be started again and again.
-    assert remediation["ExecStartPre"] == [f"-/bin/rm -rf {WANTED}"]
+    assert remediation["ExecStartPre"] == [f"+-/bin/rm -rf {WANTED}"]
 
 
 def test_the_ledger_is_written_by_the_remediation_alone() -> None:

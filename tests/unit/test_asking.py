@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the watcher asks: at once for what is new, after growing pauses for what stays, and with an alarm in time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from ostreewatchd import asking, ledger, wanted
+from ostreewatchd.judge import judge
+from ostreewatchd.ledger import Ledger
+from ostreewatchd.model import Plan, Refusal
+from ostreewatchd.report.journal import Journal
+from tests.fakes.journald import FakeJournal
+from tests.unit.worlds import CNI, NEW, OLD, World, stale, world
+
+
+class Clock:
+    """A loop whose time is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[Timer] = []
+
+    def call_later(self, delay: float, callback: Callable[..., None], *arguments: object) -> Timer:
+        timer = Timer(self.now + delay, lambda: callback(*arguments))
+        self.timers.append(timer)
+        return timer
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while True:
+            due = [timer for timer in self.timers if timer.at <= end and not timer.cancelled]
+            if not due:
+                break
+            first = min(due, key=lambda timer: timer.at)
+            self.timers.remove(first)
+            self.now = first.at
+            first.callback()
+        self.now = end
+
+
+class Timer:
+    def __init__(self, at: float, callback: Callable[[], None]) -> None:
+        self.at, self.callback, self.cancelled = at, callback, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Bench:
+    """An Asker that looks at `world` whenever it wants to look."""
+
+    def __init__(self, folder: Path, fake: FakeJournal) -> None:
+        self.clock = Clock()
+        self.world: World = stale().switch()
+        self.installed = True
+        self.asked: list[float] = []
+        self.gave_up = 0
+        self._fake = fake
+        self.journal = Journal("ostreewatchd", fake.path)
+        self.asker = asking.Asker(self.clock, self.journal, self.look, self._give_up)  # type: ignore[arg-type]
+
+    def _give_up(self) -> None:
+        self.gave_up += 1
+
+    def look(self) -> None:
+        snapshot = self.world.snapshot()
+        self.asker.consider(snapshot, judge(snapshot), installed=self.installed)
+
+    def kinds(self) -> list[str]:
+        return [entry["OSTREEWATCHD_KIND"].decode() for entry in self._fake.entries()]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr(ledger, "PATH", str(tmp_path / "ledger.db"))
+    for function in (ledger.newest_run, ledger.is_running, ledger.last_run):
+        monkeypatch.setattr(function, "__defaults__", (str(tmp_path / "ledger.db"),))
+    with FakeJournal(tmp_path / "journal") as fake:
+        one = Bench(tmp_path, fake)
+        monkeypatch.setattr(wanted.ask, "__defaults__", (str(tmp_path / "wanted"),))
+        real = wanted.ask
+
+        def noted() -> None:
+            real()
+            one.asked.append(one.clock.now)
+
+        monkeypatch.setattr(wanted, "ask", noted)
+        yield one
+        one.journal.close()
+
+
+def ran(*refusals: Refusal, ended: bool = True) -> None:
+    with Ledger(ledger.PATH) as book:
+        number = book.begin_run()
+        if ended:
+            book.end_run(number, 1, "", Plan(refusals=refusals))
+
+
+def test_at_once_and_then_after_growing_pauses(bench: Bench) -> None:
+    ran()
+    bench.look()
+    bench.look()
+    bench.clock.run(200)
+    assert bench.asked == [0, 5, 15, 35, 75, 135, 195]
+
+
+def test_what_is_new_is_asked_for_at_once(bench: Bench) -> None:
+    ran()
+    bench.look()
+    bench.clock.run(100)
+    bench.asked.clear()
+    bench.world.container("kube-multus").bind(CNI, OLD)
+    bench.look()
+    assert bench.asked == [100]
+
+
+def test_what_waits_for_a_person_is_asked_for_rarely_and_at_once_when_less_is_due(bench: Bench) -> None:
+    bench.world.container("kube-multus").bind(CNI, OLD)
+    ran(Refusal(name="breaker", because="b", ends="e", alarm=True))
+    bench.look()
+    bench.clock.run(299)
+    assert bench.asked == [0]
+    bench.world = world().host(CNI, NEW).container("kube-multus").bind(CNI, OLD).switch()
+    bench.look()
+    assert bench.asked == [0, 299], "what was in the way may be what is no longer due"
+
+
+def test_nobody_takes_it_up(bench: Bench) -> None:
+    bench.look()
+    bench.clock.run(29)
+    assert "alarm" not in bench.kinds()
+    bench.clock.run(2)
+    assert bench.kinds() == ["alarm"] and bench.asker.not_taken_up
+    bench.clock.run(5)
+    ran()
+    bench.clock.run(32)
+    assert not bench.asker.not_taken_up, "the next request was taken up"
+
+
+def test_a_long_remediation_is_no_reason_for_an_alarm(bench: Bench) -> None:
+    """The one that is running began before the request and takes it up when it has ended."""
+    ran(ended=False)
+    bench.look()
+    bench.clock.run(300)
+    assert "alarm" not in bench.kinds()
+
+
+def test_a_tree_without_the_product_is_told_at_once(bench: Bench) -> None:
+    """DESIGN §4: a tree without the product makes the old watcher alarm."""
+    bench.installed = False
+    bench.look()
+    bench.look()
+    assert bench.kinds() == ["alarm", "asked"]
+
+
+def test_the_place_for_requests_is_gone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemd makes the runtime directory anew with the next start."""
+
+    def gone() -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(wanted, "ask", gone)
+    bench.look()
+    assert bench.gave_up == 1 and "failed" in bench.kinds()
+
+
+def test_nothing_due_nothing_asked(bench: Bench) -> None:
+    bench.world = world().host(CNI, NEW).container("a").bind(CNI, NEW).switch()
+    bench.look()
+    bench.clock.run(1000)
+    assert not bench.asked and not bench.kinds()
+
+
+def test_a_state_that_the_ledger_does_not_know_is_asked_for(bench: Bench) -> None:
+    """So that the next switch has a predecessor there."""
+    bench.world = world().host(CNI, NEW)
+    bench.look()
+    assert bench.asked == [0]
+
+
+def test_a_link_in_the_requests_place_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "wanted"
+    os.symlink("/nonexistent/elsewhere", path)
+    wanted.ask(str(path))
+    assert path.is_file() and not path.is_symlink()
+    wanted.ask(str(path))
+    assert path.read_bytes() == b""
