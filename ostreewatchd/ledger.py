@@ -334,6 +334,8 @@ def _put_aside(path: str) -> str:
 
 
 def _hint(path: str, error: Exception) -> str:
+    if isinstance(error, sqlite3.DatabaseError) and _is_corrupt(error):
+        return f"{path}: {error}. The next remediation sets it aside and begins an empty one"
     return f"{path}: {error}. Check that the filesystem is writable and has room (df, mount), and who owns it"
 
 

@@ -33,8 +33,8 @@ _SOURCE_ANNOTATION = "kubernetes.io/config.source"
 _SYSTEM_NAMESPACES = ("kube-system", "calico-system", "tigera-operator")
 _BY_HAND = "when the container shows what the host has (a person's restart of its pod), or with the next switch"
 _AT_ONCE = "stopped at once, for on exit it would clean up in the wrong tree"
-_SMALLER = "none: a bind keeps its directory for as long as the container runs (mount_namespaces(7))"
-_LARGER = "stop the sandbox, only if the new container still shows the old directory: it would rerun init containers"
+SMALLER = "none: a bind keeps its directory for as long as the container runs (mount_namespaces(7))"
+LARGER = "stop the sandbox, only if the new container still shows the old directory: it would rerun init containers"
 
 
 def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) -> Plan:
@@ -61,7 +61,7 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
                 Refusal(
                     name="mode-observe",
                     because=f"Mode=observe: would {step.kind.replace('-', ' ')}",
-                    ends="Mode=heal in the configuration",
+                    ends="when Mode=heal is configured",
                     subject=step.subject,
                 )
             )
@@ -165,8 +165,8 @@ def _subject(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Ref
         attempt=container.attempt,
         grace=0,
         because=f"{findings[0].reason}; kubelet starts it again: {because}; {_AT_ONCE}",
-        smaller=_SMALLER,
-        larger=_LARGER,
+        smaller=SMALLER,
+        larger=LARGER,
     )
 
 

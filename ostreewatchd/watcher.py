@@ -294,7 +294,7 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Entry point. Exit status: 0 stopped, 2 usage, 3 the host cannot be watched."""
-    parser = argparse.ArgumentParser(prog="ostreewatchd", description=__doc__)
+    parser = argparse.ArgumentParser(prog="ostreewatchd", description="The watcher; started by ostreewatchd.service.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.parse_args(argv)
     journal, notifier = Journal("ostreewatchd"), Notifier(os.environ)

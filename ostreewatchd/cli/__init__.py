@@ -16,6 +16,7 @@ from ostreewatchd.report.journal import last_words
 
 COULD_NOT_KNOW = 3
 _VERBS = (status, scan, explain, plan, remediate, history)
+_DESCRIPTION = "Shows what a live switch left in the old deployment, and why it is or is not restarted."
 _EPILOG = (
     "exit status: 0 nothing owed, 1 something is owed, 2 usage, 3 could not know, 4 acted and not cured."
     " All but history and remediate look at other processes and so need root."
@@ -24,7 +25,7 @@ _EPILOG = (
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Entry point; the exit status is in the epilog."""
-    parser = argparse.ArgumentParser(prog="ostreewatchctl", description=__doc__, epilog=_EPILOG)
+    parser = argparse.ArgumentParser(prog="ostreewatchctl", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=__version__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for module in _VERBS:
@@ -43,7 +44,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return COULD_NOT_KNOW
     except BrokenPipeError:
         # Who read the output has enough of it.
-        sys.stderr.close()
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  What is left must not fail once more.
         return COULD_NOT_KNOW
     except KeyboardInterrupt:
         return COULD_NOT_KNOW

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from ostreewatchd.cli.world import see
 from ostreewatchd.judge import RULES
+from ostreewatchd.judge.rule import subject_of
 from ostreewatchd.model import Finding, Plan, Subject
-from ostreewatchd.plan import plan
+from ostreewatchd.plan import LARGER, SMALLER, plan
 from ostreewatchd.report import words
 from ostreewatchd.report.printable import printable
 
@@ -21,10 +22,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     config, snapshot, findings = see(deep=True)
+    if not options.subject.strip("/"):
+        print("ostreewatchctl: explain needs a subject: namespace/pod/container or a part of it", file=sys.stderr)
+        return 2
     mine = [finding for finding in findings if matches(finding.subject, options.subject)]
     if not mine:
-        known = sorted({f"{one.pod.namespace}/{one.pod.name}/{one.name}" for one in snapshot.containers})
-        if any(options.subject in one for one in known):
+        subjects = [subject_of(one) for one in snapshot.containers]
+        known = sorted({str(one) for one in subjects})
+        if any(matches(one, options.subject) for one in subjects):
             print(
                 f"{options.subject}: all that it has of the host's tree is what the host has now: nothing to explain"
             )
@@ -62,6 +67,9 @@ def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
         yield f"  remedy   {finding.remedy}"
         if finding.owed:
             yield from _step(finding, made)
+        if finding.verdict == "stale":
+            yield f"  smaller  {SMALLER}"
+            yield f"  larger   {LARGER}"
 
 
 def _step(finding: Finding, made: Plan) -> Iterator[str]:
@@ -69,8 +77,6 @@ def _step(finding: Finding, made: Plan) -> Iterator[str]:
         if step.subject == finding.subject:
             yield f"  step     {step.kind.replace('-', ' ')} (grace {step.grace} s): {step.because}"
             yield "           preStop hooks do not run: they are kubelet's, and kubelet is not asked"
-            yield f"  smaller  {step.smaller}"
-            yield f"  larger   {step.larger}"
     for refusal in made.refusals:
         if refusal.subject is None or refusal.subject == finding.subject:
             yield f"  refused  {refusal.name}: {refusal.because}"

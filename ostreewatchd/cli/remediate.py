@@ -8,6 +8,7 @@ import sys
 import time
 
 from ostreewatchd import ledger, wanted
+from ostreewatchd.cli.world import unit_states
 from ostreewatchd.report import words
 from ostreewatchd.report.printable import printable
 
@@ -19,6 +20,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    state = unit_states()["ostreewatchd-remediate.path"]
+    if state not in ("active", "activating"):
+        print(
+            f"ostreewatchctl: ostreewatchd-remediate.path is {state}, so nobody would take the request up:"
+            " `systemctl start ostreewatchd`, as root",
+            file=sys.stderr,
+        )
+        return 3
     try:
         before = ledger.newest_run()
         wanted.ask()
@@ -38,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             return last.status if last.status is not None else 3
         time.sleep(_POLL)
     print(
-        "ostreewatchctl: no remediation ended in time: see"
+        f"ostreewatchctl: asked; no remediation ended within {max(0.0, options.wait):g} s: see"
         " `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
         file=sys.stderr,
     )

@@ -27,6 +27,9 @@ def run(options: argparse.Namespace) -> int:
     print(printable(words.summary(snapshot, findings)))
     for finding in findings:
         print(f"  {words.finding(finding)}")
+    for act in snapshot.history.acts:
+        if not act.outcome:
+            print(f"  under way: {words.act(act)}")
     for problem in snapshot.problems:
         print(f"  not read: {printable(problem.where)}: {printable(problem.what)}")
     return exit_status(snapshot, findings)

@@ -9,7 +9,7 @@ import msgspec
 
 from ostreewatchd import ledger
 from ostreewatchd.cli.scan import as_object, since
-from ostreewatchd.cli.world import exit_status, see
+from ostreewatchd.cli.world import exit_status, see, unit_states
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         problem = str(error)
     # What an earlier run refused is over when nothing is owed any more.
     refusals = last.refusals if last and any(finding.owed for finding in findings) else ()
-    units = _units()
+    units = unit_states()
     if options.json:
         everything = {
             **as_object(snapshot, findings),
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     names, seen = snapshot.live.deployments, since(snapshot)
     print(f"node      {snapshot.node.name} ({snapshot.node.platform}), mode {config.mode}")
     print(f"booted    {printable(names.booted) or '-'}")
-    print(f"live /etc {printable(names.etc) or '-'}" + (f", since {words.when(seen)}" if seen else ""))
+    print(f"live /etc {printable(names.etc) or '-'}" + (f", first seen {words.when(seen)}" if seen else ""))
     print(f"live /usr {printable(names.usr) or '-'} ({snapshot.live.usr_class})")
     if names.pending:
         print(f"pending   {printable(names.pending)} (takes effect with the next reboot)")
@@ -70,18 +70,6 @@ def run(options: argparse.Namespace) -> int:
         print(f"act       {words.act(act)}")
     if problem:
         print(f"ledger    {printable(problem)}")
-    if snapshot.history.set_aside:
+    if snapshot.history.set_aside and snapshot.history.set_aside_boot == snapshot.node.boot_id:
         print(f"ledger    a corrupt one was set aside: {printable(snapshot.history.set_aside)}")
     return exit_status(snapshot, findings)
-
-
-def _units() -> dict[str, str]:
-    """The state of what must run for anything to be healed; a reason where systemd does not tell."""
-    from ostreewatchd.peers.systemd import Systemd, SystemdError
-
-    units = ("ostreewatchd.service", "ostreewatchd-remediate.path")
-    try:
-        with Systemd() as systemd:
-            return {unit: systemd.unit_state(unit) for unit in units}
-    except SystemdError as error:
-        return dict.fromkeys(units, f"not known: {error.what}")

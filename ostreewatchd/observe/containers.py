@@ -35,6 +35,8 @@ from ostreewatchd.platforms import Platform
 
 _LOGS = "/var/log/containers"
 _WATCHED_TREES = ("/usr", "/etc")
+_SYSROOT = ("/sysroot/", "/ostree/")
+"""Where all deployments are side by side: what a container sees of that is no place that anybody works in."""
 _IS_BEING_MADE = 10.0
 """Seconds since its start in which a process that is named as runc names its own is taken for that."""
 _MAX_BINDS = 200
@@ -244,7 +246,7 @@ class _Look:
         places: dict[str, _Place] = {}
         for mount in mounts:
             host_path = self._host_path(mount, spec)
-            if host_path and not self._is_unrelated(mount, host_path):
+            if host_path and not host_path.startswith(_SYSROOT) and not self._is_unrelated(mount, host_path):
                 places[mount.point] = _Place(host_path, mount.point, "", mount)
         for host_path, path, _, mount in list(places.values()):
             for watched in self._watched:

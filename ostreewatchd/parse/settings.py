@@ -90,6 +90,8 @@ def _value(key: _Key, text: str) -> object:
         for path in paths:
             if not path.startswith("/") or path.rstrip("/") == "" or "/../" in path + "/":
                 raise ValueError(f"{path!r} is no absolute path below /")
+            if path.rstrip("/").count("/") < 2:
+                raise ValueError(f"{path!r} is too wide: a directory of the first level is no CNI directory")
         return tuple(path.rstrip("/") for path in paths)
     scale = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
     unit = next((unit for unit in ("ms", "min", "s", "h") if text.endswith(unit)), "")

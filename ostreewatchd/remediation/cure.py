@@ -17,6 +17,8 @@ from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
 
 _PROOF_INTERVAL = 0.25
+_WAITS_FOR_NUMBER = 8
+"""Looks for which a proof waits for kubelet's number of the attempt: the log that has it comes a little later."""
 
 
 class Outcome(NamedTuple):
@@ -77,11 +79,15 @@ class Curer:
     def _prove(self, subject: Subject, switch: Switch, started: float, said: str) -> Outcome:
         """Look until the successor is there and fresh, no longer than ProofSec."""
         proof = Proof("not-yet", "")
+        waits_for_number = _WAITS_FOR_NUMBER
         for _ in range(int(self._settings.proof / _PROOF_INTERVAL) + 1):
             snapshot = self._world.look(History(), deep=False)
             proof = prove(snapshot, subject)
             waited = self._world.monotonic() - started
-            if proof.verdict == "cured":
+            numbered = proof.attempt is not None or not waits_for_number or waited >= self._settings.proof
+            if proof.verdict == "cured" and not numbered:
+                waits_for_number -= 1
+            elif proof.verdict == "cured":
                 return Outcome("cured", f"{proof.text}; {waited:.1f} s after the stop ({said})", True)
             if snapshot.live.fingerprint != switch.fingerprint:
                 return Outcome("superseded", f"another switch came before the proof: {proof.text}", True)

@@ -107,14 +107,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
     The request has been removed by the unit's ExecStartPre= before this looks: what happens from here on makes a
     new one."""
-    parser = argparse.ArgumentParser(prog="ostreewatchd-remediate", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="ostreewatchd-remediate", description="One remediation; started by ostreewatchd-remediate.path."
+    )
     parser.add_argument("--version", action="version", version=__version__)
     parser.parse_args(argv)
     journal = Journal("ostreewatchd-remediate")
     try:
-        config, complaints = settings.load()
-        for complaint in complaints:
-            journal.report(Kind.CONFIG, str(complaint), file=complaint.file, line=complaint.line)
+        # What is wrong in the files the watcher tells, once, and not each remediation again.
+        config, _ = settings.load()
         result = run(journal, config)
         _restart_stale_watcher(journal)
         return result.status

@@ -14,6 +14,8 @@ class Proof(NamedTuple):
 
     verdict: Literal["cured", "not-yet", "stale"]
     text: str
+    attempt: Optional[int] = None
+    """Kubelet's number of the successor, once its log is there."""
 
 
 def prove(snapshot: Snapshot, subject: Subject) -> Proof:
@@ -40,6 +42,5 @@ def prove(snapshot: Snapshot, subject: Subject) -> Proof:
     shown = ", ".join(
         f"{bind.host_path} is {bind.sight.identity} on the host and, as {bind.path}, in it" for bind in due.values()
     )
-    return Proof(
-        "cured", f"container {successor.id[:12]}{attempt} in the same pod: {shown or 'nothing of it is stale'}"
-    )
+    text = f"container {successor.id[:12]}{attempt} in the same pod: {shown or 'nothing of it is stale'}"
+    return Proof("cured", text, successor.attempt)

@@ -28,6 +28,8 @@ T = TypeVar("T")
 MANIFESTS = "/etc/kubernetes/manifests"
 _counter = itertools.count(1)
 
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,19}")
+
 
 class Node:
     """One machine. Make it with create() or find one that stays with attach()."""
@@ -53,6 +55,8 @@ class Node:
         """Install a machine, powered off. Unless it `stays` it is gone at the latest when this process is.
 
         `netns` is a network namespace to boot in, to connect nodes; without it a node has a loopback only."""
+        if name is not None and not _NAME.fullmatch(name):
+            raise NodeFailed(f"{name!r} is no node's name", hint="up to 20 of a-z, 0-9 and -, a letter first")
         repo, branch = plan.ready(product)
         cleanup.sweep()
         name = name or f"t{os.getpid()}-{next(_counter)}"

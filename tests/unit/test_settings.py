@@ -89,6 +89,7 @@ def test_windows_line_ends() -> None:
         ("CNIDirectories=/", "absolute path"),
         ("CNIDirectories=/etc/cni /a/../b", "'/a/../b'"),
         ("CNIDirectories=/etc/..", "absolute path"),
+        ("CNIDirectories=/etc/cni/net.d /etc", "too wide"),
         ("just words", "neither a section nor Key=value"),
         ("[Watch", "neither a section nor Key=value"),
     ],
