@@ -29,6 +29,8 @@ from ostreewatchd.watch.mounts import MountWatch
 _REMEDIATION = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 _AFTER_SWITCH = (5.0, 30.0)
 """Seconds after a switch at which it is looked at again: a container being created shows up late."""
+_FORGET_EVERY = 12
+"""Resyncs: a look that remembers nothing costs forty times as much."""
 _MAX_FAILURES = 8
 """Looks that fail one after the other before the watcher gives up, for systemd to start it anew."""
 _SWITCH_IS_RECENT = 120.0
@@ -59,7 +61,7 @@ class Watcher:
         self._timer: Optional[asyncio.TimerHandle] = None
         self._known = _Known("", "", frozenset())
         self._fingerprint = ""
-        self._failures = 0
+        self._failures = self._resyncs = 0
         self.gave_up = asyncio.Event()
         self._switched = -_SWITCH_IS_RECENT
         self._overdue = False
@@ -84,9 +86,11 @@ class Watcher:
         self._schedule(0)
 
     def resync(self) -> None:
-        """Look although nothing asked for it, and remember nothing: what is remembered of processes rests on what
-        they usually do."""
-        self._looker.forget()
+        """Look although nothing asked for it. Now and then remember nothing: what is remembered of processes rests
+        on what they usually do."""
+        if self._resyncs % _FORGET_EVERY == 0:
+            self._looker.forget()
+        self._resyncs += 1
         self.look_soon()
         self._loop.call_later(self._config.resync, self.resync)
 
