@@ -95,8 +95,7 @@ def _node_refusals(snapshot: Snapshot, owed: Sequence[Finding], settings: Settin
         )
     broken = _breaker(snapshot, owed)
     if broken:
-        ends = "when that container shows what the host has (a person's restart of its pod), or with the next switch"
-        yield Refusal(name="breaker", because=broken, ends=ends, alarm=True)
+        yield Refusal(name="breaker", because=broken, ends=_BY_HAND, alarm=True)
     runtime, kubelet = snapshot.runtime, snapshot.kubelet
     if runtime is None or runtime.problem:
         why = runtime.problem if runtime else "it was not asked"

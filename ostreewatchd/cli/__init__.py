@@ -43,15 +43,19 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print(f"ostreewatchctl: {error}", file=sys.stderr)
         return COULD_NOT_KNOW
     except BrokenPipeError:
-        # Who read the output has enough of it.
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  What is left must not fail once more.
+        _drop_output()  # Who read it has enough of it.
         return COULD_NOT_KNOW
     except KeyboardInterrupt:
         return COULD_NOT_KNOW
     except OSError as error:
         print(f"ostreewatchctl: {error}", file=sys.stderr)
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  What is left must not fail once more.
+        _drop_output()
         return COULD_NOT_KNOW
     except Exception as error:  # noqa: BLE001  An uncaught exception would exit with 1, which says "owed".
         print(f"ostreewatchctl: {last_words(error)}", file=sys.stderr)
         return COULD_NOT_KNOW
+
+
+def _drop_output() -> None:
+    """What is still to be written cannot be: the interpreter must not fail once more at its end."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

@@ -296,8 +296,8 @@ class _Look:
         return None
 
     def _names(self, process: ContainerProcess, spec: Optional[Bundle]) -> _Names:
-        """Whose container it is: from the bundle's annotations and the log link, which must agree where both
-        speak; the attempt is known from the link alone."""
+        """Whose container it is: by the bundle's annotations, else by the log link. The attempt is known from the
+        link alone, and only where that is of the same pod."""
         link = self._log_link(process.container_id)
         name = podlogs.parse_link(link) if link else None
         target: Optional[podlogs.LogTarget] = None
