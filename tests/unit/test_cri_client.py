@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,24 +13,6 @@ from ostreewatchd.peers.cri import runtime_pb2 as pb
 from ostreewatchd.peers.cri.acts import RuntimeActs
 from ostreewatchd.peers.cri.client import Runtime
 from tests.fakes.cri_server import FakeRuntime, StatusCode, full_id, refuse
-
-
-@pytest.fixture
-def fake(tmp_path: Path) -> Iterator[FakeRuntime]:
-    with FakeRuntime(tmp_path / "cri.sock") as server:
-        yield server
-
-
-@pytest.fixture
-def runtime(fake: FakeRuntime) -> Iterator[Runtime]:
-    with Runtime.connect(str(fake.socket), deadline=5) as client:
-        yield client
-
-
-@pytest.fixture
-def acts(fake: FakeRuntime) -> Iterator[RuntimeActs]:
-    with RuntimeActs.connect(str(fake.socket), deadline=5) as client:
-        yield client
 
 
 def verbs(fake: FakeRuntime) -> list[str]:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,6 @@ from ostreewatchd.peers.cri.client import Runtime
 from tests.fakes.cri_server import FakeRuntime, StatusCode, full_id, raw, refuse
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def fake(tmp_path: Path) -> Iterator[FakeRuntime]:
-    with FakeRuntime(tmp_path / "cri.sock") as server:
-        yield server
-
-
-@pytest.fixture
-def runtime(fake: FakeRuntime) -> Iterator[Runtime]:
-    with Runtime.connect(str(fake.socket), deadline=5) as client:
-        yield client
-
-
-@pytest.fixture
-def acts(fake: FakeRuntime) -> Iterator[RuntimeActs]:
-    with RuntimeActs.connect(str(fake.socket), deadline=5) as client:
-        yield client
 
 
 def verbs(fake: FakeRuntime) -> list[str]:
