@@ -33,6 +33,8 @@ _FORGET_EVERY = 12
 """Resyncs: a look that remembers nothing costs forty times as much."""
 _MAX_FAILURES = 8
 """Looks that fail one after the other before the watcher gives up, for systemd to start it anew."""
+_MAX_TORN = 20
+"""Looks in a row during which the host moved, before one of them is reported as it is."""
 _SWITCH_IS_RECENT = 120.0
 """Seconds after a switch during which each mount is a reason to look."""
 
@@ -61,7 +63,7 @@ class Watcher:
         self._timer: Optional[asyncio.TimerHandle] = None
         self._known = _Known("", "", frozenset())
         self._fingerprint = ""
-        self._failures = self._resyncs = 0
+        self._failures = self._resyncs = self._torn = 0
         self.gave_up = asyncio.Event()
         self._switched = -_SWITCH_IS_RECENT
         self._overdue = False
@@ -182,6 +184,12 @@ class Watcher:
 
     def _look(self, first: Glance) -> None:
         snapshot = look_on(first, self._looker, ledger.read())
+        self._torn = self._torn + 1 if snapshot.torn else 0
+        if 0 < self._torn < _MAX_TORN:
+            self._notifier.status(f"looking again: {snapshot.torn}")
+            self._must_look = True
+            self._schedule(self._config.settle)
+            return
         findings = judge(snapshot)
         self._report(snapshot, findings)
         self._asker.consider(snapshot, findings, installed=_is_installed(first))

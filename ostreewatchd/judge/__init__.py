@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ostreewatchd.judge import replaced_file, stale_mount
 from ostreewatchd.judge.rule import Rule
 from ostreewatchd.model import Finding, Snapshot
@@ -13,5 +15,15 @@ RULES: tuple[Rule, ...] = (stale_mount.rule, replaced_file.rule)
 def judge(snapshot: Snapshot) -> tuple[Finding, ...]:
     """All findings of all rules: owed first, then by subject and path."""
     found = [finding for rule in RULES for finding in rule.judge(snapshot)]
+    if snapshot.torn:
+        found = [_torn(finding, snapshot.torn) for finding in found]
     found.sort(key=lambda one: (not one.owed, one.verdict, str(one.subject), one.path, one.inside))
     return tuple(found)
+
+
+def _torn(finding: Finding, why: str) -> Finding:
+    """What differs in a torn look may be the same (DESIGN invariant 4)."""
+    if finding.verdict != "stale":
+        return finding
+    reason = f"{why}, so it is not known whether {finding.reason}"
+    return msgspec.structs.replace(finding, verdict="unknown", owed=False, reason=reason, remedy="none: look again")

@@ -33,15 +33,16 @@ class Host:
 
     def __init__(self, mounts: Optional[HostMounts] = None) -> None:
         """`mounts`: kept by who looks again. Raises HostGone, which says what is missing."""
-        kept = mounts if mounts is not None else HostMounts()
+        self._mounts = mounts if mounts is not None else HostMounts()
+        self._own_mounts = mounts is None
+        root: Optional[Root] = None
         try:
-            namespace, table, root = proc.mount_namespace(1), kept.table(), proc.root(1)
+            namespace, table, root = proc.mount_namespace(1), self._mounts.table(), proc.root(1)
         except proc.Unreadable as error:
+            self._release()
             raise HostGone(f"{error.what}: this needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH") from error
-        finally:
-            if kept is not mounts:
-                kept.close()
         if namespace is None or table is None or root is None:
+            self._release()
             raise HostGone("PID 1 has no /proc entry")
         self.namespace = namespace
         self.table = table
@@ -52,6 +53,21 @@ class Host:
 
     def __exit__(self, *_: object) -> None:
         self.root.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._own_mounts:
+            self._mounts.close()
+
+    def table_now(self) -> MountTable:
+        """The mount table as it is by now: the same one if nothing was mounted since. Raises HostGone."""
+        try:
+            table = self._mounts.table()
+        except proc.Unreadable as error:
+            raise HostGone(error.what) from error
+        if table is None:
+            raise HostGone("PID 1 has no /proc entry")
+        return table
 
 
 def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False, links: bool = True) -> Sight:
@@ -122,9 +138,6 @@ def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
         etc=etc.deployment,
         pending=_pending(host, {booted, etc.deployment, usr.deployment}),
     )
-    marks = [f"boot={boot}", _mark("/usr", usr), _mark("/etc", etc)]
-    for path in cni_directories:
-        marks.append(_mark(path, sight(host.root, host.table, path)))
     switched = usr.deployment and etc.deployment and booted and booted not in (usr.deployment, etc.deployment)
     partial = ""
     if usr.deployment and etc.deployment and usr.deployment != etc.deployment:
@@ -136,9 +149,26 @@ def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
         usr_class=_usr_class(host.table.visible("/usr"), booted),
         usr_mount=usr.mount,
         etc_mount=etc.mount,
-        fingerprint=" ".join(marks),
+        fingerprint=_fingerprint(boot, usr, etc, host.root, host.table, cni_directories),
         partial=partial,
     )
+
+
+def fingerprint_now(host: Host, boot: str, cni_directories: Iterable[str]) -> str:
+    """`Live.fingerprint` by what is mounted by now: another one if the host was switched since the look began.
+    Raises HostGone."""
+    table = host.table_now()
+    usr, etc = sight(host.root, table, "/usr"), sight(host.root, table, "/etc")
+    return _fingerprint(boot, usr, etc, host.root, table, cni_directories)
+
+
+def _fingerprint(
+    boot: str, usr: Sight, etc: Sight, root: Root, table: MountTable, cni_directories: Iterable[str]
+) -> str:
+    marks = [f"boot={boot}", _mark("/usr", usr), _mark("/etc", etc)]
+    for path in cni_directories:
+        marks.append(_mark(path, sight(root, table, path)))
+    return " ".join(marks)
 
 
 def _mark(path: str, seen: Sight) -> str:

@@ -7,7 +7,18 @@ import time
 from typing import NamedTuple, Optional, Protocol
 
 from ostreewatchd import __version__
-from ostreewatchd.model import Flag, History, KubeletView, Live, Node, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import (
+    Flag,
+    History,
+    KubeletView,
+    Live,
+    Node,
+    Problem,
+    RuntimeView,
+    Settings,
+    Snapshot,
+    SystemView,
+)
 from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.references import references
@@ -16,6 +27,8 @@ from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.platforms import Platform
 
 _MAX_PROBLEMS = 100
+_MAX_LOOKS = 4
+"""Looks in a row, where the host moved during each."""
 
 
 class Deep(Protocol):
@@ -55,8 +68,12 @@ def look(
 ) -> Snapshot:
     """The world now. Raises HostGone where PID 1 cannot be looked at; all else that cannot be read is in
     `problems`, and the rest holds."""
-    with hosts.Host(mounts) as host:
-        return look_on(glance(host, settings), looker, history, deep=deep)
+    for _ in range(_MAX_LOOKS):
+        with hosts.Host(mounts) as host:
+            snapshot = look_on(glance(host, settings), looker, history, deep=deep)
+        if not snapshot.torn:
+            break
+    return snapshot
 
 
 def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: Optional[Deep] = None) -> Snapshot:
@@ -65,9 +82,12 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     now, now_boottime = time.time(), proc.boottime()
     count, containers, problems = looker.look(host, platform, directories)
     found, trouble = references(host, containers, directories)
+    torn = _torn(first)
+    moved = [Problem(where="the host", what=torn)] if torn else []
     system, runtime, kubelet = deep.ask(host, platform) if deep else (None, None, None)
     return Snapshot(
         product=__version__,
+        torn=torn,
         taken_at=now,
         taken_boottime=now_boottime,
         node=Node(
@@ -86,5 +106,16 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         system=system,
         runtime=runtime,
         kubelet=kubelet,
-        problems=tuple((problems + trouble)[:_MAX_PROBLEMS]),
+        problems=tuple((moved + problems + trouble)[:_MAX_PROBLEMS]),
     )
+
+
+def _torn(first: Glance) -> str:
+    """What moved since the glance: a container that was looked at before a mount and a host that was looked at after
+    it differ, and nothing is stale. Mounts that change nothing about the live tree are no reason."""
+    host = first.host
+    if hosts.fingerprint_now(host, first.boot_id, first.cni_directories) != first.live.fingerprint:
+        return "the host was switched during the look"
+    before = {flag.path for flag in first.flags}
+    came = sorted({flag.path for flag in hosts.flags(host.root, first.platform.flags)} - before)
+    return f"{', '.join(came)} came during the look" if came else ""

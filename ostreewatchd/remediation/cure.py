@@ -46,6 +46,8 @@ class Curer:
         again = self._world.look(History(), deep=False)
         if again.live.fingerprint != switch.fingerprint:
             return self._conclude(act, step.subject, Outcome("superseded", "another switch came before the stop"))
+        if again.torn:
+            return Outcome("", again.torn)
         if not self._still_owed(again, step):
             return self._conclude(act, step.subject, Outcome("not-needed", "a second look no longer found it stale"))
         if settle.in_progress(again.flags, complete=settle.complete(again), cap=self._settings.settle_cap):

@@ -64,6 +64,9 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
     try:
         for _ in range(_MAX_ROUNDS):
             snapshot = world.look(ledger.history(), deep=True)
+            if snapshot.torn:
+                world.sleep(1.0)
+                continue
             findings = judge(snapshot)
             switch = _record_switch(ledger, snapshot, config)
             # With the switch that was just recorded: an act of an older one is over and waits for no proof.

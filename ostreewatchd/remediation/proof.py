@@ -23,6 +23,8 @@ def prove(snapshot: Snapshot, subject: Subject) -> Proof:
 
     Only what a restart was due for counts: the CNI directories that the successor holds by themselves. What else
     it holds may be unknown or noted, before as after."""
+    if snapshot.torn:
+        return Proof("not-yet", snapshot.torn)
     successor: Optional[Container] = None
     for container in snapshot.containers:
         if container.id == subject.container_id:

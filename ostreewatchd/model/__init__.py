@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frozen types on the arrows between the stages: Snapshot, Finding, Plan, and what they hold.
+
+Nothing here reads the world. Times are seconds since the epoch (`*_at`) or seconds of CLOCK_BOOTTIME
+(`*_boottime`); `dev` is a `st_dev` as stat(2) gives it."""
+
+from __future__ import annotations
+
+from ostreewatchd.model.history import (
+    History,
+    OutcomeName,
+    PastAct,
+    Subject,
+    Switch,
+)
+from ostreewatchd.model.host import (
+    Deployments,
+    Flag,
+    Inside,
+    Live,
+    Ostree,
+    short_name,
+)
+from ostreewatchd.model.record import (
+    Record,
+)
+from ostreewatchd.model.settings import (
+    Mode,
+    Settings,
+)
+from ostreewatchd.model.sight import (
+    Bind,
+    Binder,
+    Certificate,
+    Container,
+    Daemon,
+    Identity,
+    Pod,
+    Reference,
+    Sight,
+    VmSandbox,
+)
+from ostreewatchd.model.snapshot import (
+    SNAPSHOT_FORMAT,
+    Node,
+    Problem,
+    Snapshot,
+)
+from ostreewatchd.model.verdicts import (
+    Finding,
+    Plan,
+    Refusal,
+    Seen,
+    Step,
+    Verdict,
+)
+from ostreewatchd.model.views import (
+    KubeletView,
+    RuntimeContainer,
+    RuntimePod,
+    RuntimeView,
+    StaticPod,
+    SystemView,
+)
+
+__all__ = [
+    "Bind",
+    "Binder",
+    "Certificate",
+    "Container",
+    "Daemon",
+    "Deployments",
+    "Finding",
+    "Flag",
+    "History",
+    "Identity",
+    "Inside",
+    "KubeletView",
+    "Live",
+    "Mode",
+    "Node",
+    "Ostree",
+    "OutcomeName",
+    "PastAct",
+    "Plan",
+    "Pod",
+    "Problem",
+    "Record",
+    "Reference",
+    "Refusal",
+    "RuntimeContainer",
+    "RuntimePod",
+    "RuntimeView",
+    "SNAPSHOT_FORMAT",
+    "Seen",
+    "Settings",
+    "Sight",
+    "Snapshot",
+    "StaticPod",
+    "Step",
+    "Subject",
+    "Switch",
+    "SystemView",
+    "Verdict",
+    "VmSandbox",
+    "short_name",
+]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world at one moment."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ostreewatchd.model.history import History
+from ostreewatchd.model.host import Flag, Live, Ostree
+from ostreewatchd.model.record import Record
+from ostreewatchd.model.sight import Container, Daemon, Reference, VmSandbox
+from ostreewatchd.model.views import KubeletView, RuntimeView, SystemView
+
+SNAPSHOT_FORMAT = 1
+
+
+class Problem(Record, frozen=True, kw_only=True):
+    """Something that could not be read: where, and why. The rest of the Snapshot holds."""
+
+    where: str
+    what: str
+    hides: bool = True
+    """Something that may be stale could be behind it."""
+
+
+class Node(Record, frozen=True, kw_only=True):
+    name: str
+    boot_id: str
+    kernel: str
+    platform: str
+
+
+class Snapshot(Record, frozen=True, kw_only=True):
+    """The world at one moment. Judge and plan need nothing else."""
+
+    format: int = SNAPSHOT_FORMAT
+    product: str
+    taken_at: float
+    taken_boottime: float
+    node: Node
+    live: Live
+    init_mount_namespace: int
+    """PID 1's."""
+    cni_directories: tuple[str, ...]
+    writers: tuple[str, ...]
+    """Container names of the platform's token writers, in the order in which they are restarted."""
+    ostree: Ostree = Ostree()
+    torn: str = ""
+    """What moved while this was looked at: nothing in it is stale then (DESIGN invariant 4). Empty: nothing."""
+    daemons: tuple[Daemon, ...] = ()
+    vm_sandboxes: tuple[VmSandbox, ...] = ()
+    self_written: tuple[str, ...]
+    """Names in a CNI directory which their writer makes anew at each start; shell patterns."""
+    container_count: int
+    """All running containers; `containers` has those that hold a piece of the host's tree."""
+    containers: tuple[Container, ...]
+    references: tuple[Reference, ...]
+    flags: tuple[Flag, ...]
+    history: History
+    system: Optional[SystemView] = None
+    runtime: Optional[RuntimeView] = None
+    """None: not asked (the watcher never asks)."""
+    kubelet: Optional[KubeletView] = None
+    problems: tuple[Problem, ...] = ()
+
+    def reference(self, host_path: str, mount_namespace: int) -> Optional[Reference]:
+        """What a bind of `host_path` by a process in `mount_namespace` would show now."""
+        for reference in self.references:
+            if reference.host_path == host_path and reference.mount_namespace == mount_namespace:
+                return reference
+        return None
+
+    def cni_directory_of(self, path: str) -> str:
+        """The CNI configuration directory that the host path is or lies below; empty if none."""
+        for directory in self.cni_directories:
+            if path == directory or path.startswith(directory + "/"):
+                return directory
+        return ""
+
+    def container(self, container_id: str) -> Optional[Container]:
+        for container in self.containers:
+            if container.id == container_id:
+                return container
+        return None

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What judge and plan say of a Snapshot."""
+
+from __future__ import annotations
+
+from typing import Literal, Optional
+
+from ostreewatchd.model.history import Subject
+from ostreewatchd.model.record import Record
+
+Verdict = Literal["fresh", "stale", "unknown", "wrong"]
+"""`wrong`: no matter of fresh or stale, but a state of the host that contradicts itself or is about to do harm."""
+
+
+class Seen(Record, frozen=True, kw_only=True):
+    """An identity with the deployment that it belongs to, as findings show it."""
+
+    dev: int
+    ino: int
+    deployment: str
+
+
+class Finding(Record, frozen=True, kw_only=True):
+    """One judged fact about a subject."""
+
+    rule: str
+    verdict: Verdict
+    owed: bool
+    subject: Subject
+    path: str
+    inside: str = ""
+    """Where the subject has it."""
+    expected: Optional[Seen] = None
+    actual: Optional[Seen] = None
+    reason: str
+    remedy: str
+    evidence: tuple[str, ...] = ()
+
+
+class Step(Record, frozen=True, kw_only=True):
+    """One act."""
+
+    kind: Literal["stop-container"]
+    subject: Subject
+    sandbox_id: str
+    attempt: Optional[int]
+    grace: int
+    """Seconds between SIGTERM and SIGKILL."""
+    because: str
+    smaller: str
+    larger: str
+
+
+class Refusal(Record, frozen=True, kw_only=True):
+    """Why something owed is not done now. `subject` None: it holds for the whole node."""
+
+    name: str
+    because: str
+    ends: str
+    subject: Optional[Subject] = None
+    alarm: bool = False
+    """Does not end by itself: a person has to look."""
+
+
+class Plan(Record, frozen=True, kw_only=True):
+    """Ordered steps and refusals. Nothing owed: both are empty."""
+
+    steps: tuple[Step, ...] = ()
+    refusals: tuple[Refusal, ...] = ()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runtime, kubelet and systemd say of themselves."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ostreewatchd.model.record import Record
+
+
+class RuntimePod(Record, frozen=True, kw_only=True):
+    """A sandbox as the runtime lists it."""
+
+    sandbox_id: str
+    namespace: str
+    name: str
+    uid: str
+    ready: bool
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+
+class RuntimeContainer(Record, frozen=True, kw_only=True):
+    id: str
+    sandbox_id: str
+    name: str
+    attempt: int
+    running: bool
+
+
+class RuntimeView(Record, frozen=True, kw_only=True):
+    """What the container runtime says of itself. `problem` is set where it did not answer."""
+
+    socket: str
+    problem: str = ""
+    pods: tuple[RuntimePod, ...] = ()
+    containers: tuple[RuntimeContainer, ...] = ()
+
+    def has_ready_pod(self, uid: str) -> bool:
+        """Whether a sandbox of the pod is up: of a pod that is gone, an ended one may still be listed."""
+        return any(pod.uid == uid and pod.ready for pod in self.pods)
+
+
+class StaticPod(Record, frozen=True, kw_only=True):
+    """A pod that kubelet reads from a manifest file."""
+
+    namespace: str
+    name: str
+    restart_policy: str
+    manifest: str
+
+
+class KubeletView(Record, frozen=True, kw_only=True):
+    """Whether kubelet would start a stopped container again now."""
+
+    pid: Optional[int] = None
+    problem: str = ""
+    """Why it would not, or why that is not known; empty: it would."""
+    refusal: str = ""
+    """The name of the refusal that `problem` is."""
+    static_pods: tuple[StaticPod, ...] = ()
+
+
+class SystemView(Record, frozen=True, kw_only=True):
+    """What systemd says of the whole system. `problem` is set where it did not answer."""
+
+    state: str = ""
+    """Manager.SystemState: running, degraded, stopping, …"""
+    soft_reboots: Optional[int] = None
+    """Manager.SoftRebootsCount; None where systemd has no such property."""
+    problem: str = ""
