@@ -232,3 +232,10 @@ def test_a_directory_below_replaced_in_place_is_no_switch() -> None:
     switched = world().host(path, there(71, of=NEW_NAME)).container("a").bind(path, there(70, of=OLD_NAME))
     (finding,) = judge(switched.snapshot())
     assert finding.owed
+
+
+def test_in_a_torn_look_nothing_is_stale() -> None:
+    """Invariant 4."""
+    finding = only(stale().part(torn="the host was switched during the look"))
+    assert (finding.rule, finding.verdict, finding.owed) == ("stale-mount", "unknown", False)
+    assert finding.reason.startswith("the host was switched during the look, so it is not known whether it shows")

@@ -15,8 +15,8 @@ from ostreewatchd import ledger as ledgers
 from ostreewatchd.ledger import Ledger, read
 from ostreewatchd.model import Settings
 from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRefused, RuntimeSilent, RuntimeUnavailable
+from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOTHING_OWED, OWED, Result, remediate
 from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
-from ostreewatchd.remediation.loop import NOTHING_OWED, OWED, Result, remediate
 from ostreewatchd.remediation.program import AlreadyRunning, run
 from ostreewatchd.report.journal import Journal, Kind
 from tests.fakes.journald import FakeJournal
@@ -328,3 +328,21 @@ def test_one_container_that_cannot_be_stopped_does_not_hold_up_the_others(bench:
     result = bench.run()
     assert result.status == OWED and worlds.names(result.plan.refusals) == ["stop-failed"]
     assert bench.node.stops == {(1, "kube-multus"): 1}
+
+
+def test_a_torn_look_decides_nothing(bench: Bench) -> None:
+    """Invariant 4: the host is being switched just now. Looked at again, the same containers are cured."""
+    looks = iter([True, True, False, True])
+    bench.node.switch()
+    bench.node.change = lambda built: built.part(torn="it moved" if next(looks, False) else "")
+    result = bench.run()
+    assert result.status == NOTHING_OWED
+    assert bench.outcomes() == [("calico-node", "cured"), ("kube-multus", "cured")]
+
+
+def test_a_host_that_is_always_torn_is_could_not_know(bench: Bench) -> None:
+    """Invariant 8: the loop ends, and it does not say that nothing is owed."""
+    bench.node.switch()
+    bench.node.change = lambda built: built.part(torn="it moved")
+    result = bench.run()
+    assert result.status == COULD_NOT_KNOW and not bench.node.requests and bench.outcomes() == []

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A switch in the middle of a look: what was looked at before a mount and after it differs, and nothing is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ostreewatchd.judge import judge
+from ostreewatchd.model import Container, History, Problem, Settings
+from ostreewatchd.observe.containers import ContainerLooker
+from ostreewatchd.observe.host import Host
+from ostreewatchd.observe.look import glance, look, look_on
+from ostreewatchd.platforms import Platform
+from tests.host.fakehost import CNI, Bind, FakeHost, bind, umount
+from tests.host.namespace import in_namespaces, needs_root
+
+pytestmark = needs_root
+
+
+class Interrupted(ContainerLooker):
+    """Something happens on the host between the look at the containers and the look at the references."""
+
+    def __init__(self, *happens: Callable[[], object]) -> None:
+        super().__init__(remember=False)
+        self.left = list(happens)
+
+    def look(
+        self, host: Host, platform: Platform, cni_directories: Sequence[str]
+    ) -> tuple[int, list[Container], list[Problem]]:
+        found = super().look(host, platform, cni_directories)
+        if self.left:
+            self.left.pop(0)()
+        return found
+
+
+def _follower(host: FakeHost) -> None:
+    """It has the host's `/`, and each later mount on it: it is never stale."""
+    host.container("host-root", [Bind("/", "/host", propagated=True)])
+
+
+@in_namespaces
+def test_who_follows_the_host_is_not_stale_in_a_torn_look(tmp_path: Path) -> None:
+    """Invariant 4: looked at before the bind on /etc, and compared with what is there after it."""
+    host = FakeHost(tmp_path)
+    _follower(host)
+    with Host() as now:
+        snapshot = look_on(glance(now, Settings()), Interrupted(host.patch), History())
+    assert snapshot.torn == "the host was switched during the look"
+    assert [one.what for one in snapshot.problems] == [snapshot.torn]
+    findings = judge(snapshot)
+    assert findings, "the look is not torn: this shows nothing"
+    assert {(one.verdict, one.owed) for one in findings} == {("unknown", False)}
+    assert all("during the look" in one.reason and "look again" in one.remedy for one in findings)
+    assert judge(host.look()) == ()
+
+
+@in_namespaces
+def test_a_torn_look_is_looked_at_again(tmp_path: Path) -> None:
+    """Invariant 12: the second is whole, and what is owed is owed."""
+    host = FakeHost(tmp_path)
+    _follower(host)
+    host.container("calico-node", [Bind(CNI, f"/host{CNI}")])
+    snapshot = look(Settings(), Interrupted(host.patch), History())
+    assert not snapshot.torn and not snapshot.problems
+    assert [(one.subject.container, one.owed) for one in judge(snapshot)] == [("calico-node", True)]
+
+
+@in_namespaces
+def test_a_host_that_never_holds_still_is_unknown(tmp_path: Path) -> None:
+    """Invariant 8: a bounded number of looks."""
+    host = FakeHost(tmp_path)
+    _follower(host)
+    moves = [host.patch, lambda: umount("/etc")] * 10
+    looker = Interrupted(*moves)
+    snapshot = look(Settings(), looker, History())
+    assert snapshot.torn and len(looker.left) == len(moves) - 4
+    assert all(one.verdict == "unknown" for one in judge(snapshot))
+
+
+@in_namespaces
+def test_a_flag_that_comes_during_the_look(tmp_path: Path) -> None:
+    """The platform says that it begins: what comes next is its to tell."""
+    host = FakeHost(tmp_path)
+    _follower(host)
+    with Host() as now:
+        flag = Path("/run/mount_pending")
+        snapshot = look_on(glance(now, Settings()), Interrupted(flag.touch), History())
+    assert snapshot.torn == "/run/mount_pending came during the look"
+
+
+@in_namespaces
+def test_other_mounts_do_not_tear_a_look(tmp_path: Path) -> None:
+    """On a busy node a pod is always just being mounted."""
+    host = FakeHost(tmp_path)
+    _follower(host)
+    Path("/run/a").mkdir()
+    with Host() as now:
+        snapshot = look_on(glance(now, Settings()), Interrupted(lambda: bind("/usr", "/run/a")), History())
+    assert not snapshot.torn
