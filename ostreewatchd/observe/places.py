@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in a container a piece of the host's tree is, and which piece: by the roots of its mounts, and by what its
+bundle says that it was given."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Optional
+
+from ostreewatchd.model import Problem
+from ostreewatchd.observe.host import Host
+from ostreewatchd.parse.bundle import Bundle, BundleMount
+from ostreewatchd.parse.containermounts import ContainerFilter, host_path_of, inside_deployment, sysroots
+from ostreewatchd.parse.mountinfo import ASIDE, Mount, covers
+from ostreewatchd.peers import proc
+
+_SYSROOT = ("/sysroot/", "/ostree/")
+"""Where all deployments are side by side: what a container sees of that is no place that anybody works in."""
+_MAX_PLACES = 200
+_MAX_MOUNTS = 5000
+"""Of a container, that may show the host's tree. A container with the host's `/` has all of the host's."""
+
+
+class Place(NamedTuple):
+    """A piece of the host's tree in a container. `via` as in Bind."""
+
+    host_path: str
+    path: str
+    via: str
+    mount: Mount
+
+
+class Places:
+    """One look's knowledge of what of a container can be the host's."""
+
+    def __init__(self, host: Host, watched: Sequence[str], problems: list[Problem]) -> None:
+        """`watched`: directories that are looked at also where they are seen by way of an ancestor's bind."""
+        self._host = host
+        self._watched = watched
+        self._problems = problems
+        # Other containers' root filesystems, which a container with the host's `/` has all of.
+        self._filter = ContainerFilter(host.table, unrelated=self._unrelated_overlays())
+        self._sysroots = sysroots(host.table)
+
+    def mounts(self, data: bytes) -> list[Mount]:
+        """Those of a container's mountinfo that may be of the host's tree. Raises Unreadable if they are too many."""
+        mounts = list(itertools.islice(self._filter.lines(data), _MAX_MOUNTS + 1))
+        if len(mounts) > _MAX_MOUNTS:
+            raise proc.Unreadable(f"more than {_MAX_MOUNTS} mounts of the host's tree: not judged")
+        return mounts
+
+    def find(self, mounts: Iterable[Mount], spec: Optional[Bundle], where: str) -> list[Place]:
+        """Each bind, and each watched directory that is seen by way of an ancestor's bind; bounded, and `where` names
+        the container if some are left out."""
+        places: dict[str, Place] = {}
+        for mount in mounts:
+            host_path = self._host_path(mount, spec)
+            if host_path and not host_path.startswith(_SYSROOT) and not self._is_unrelated(mount, host_path):
+                places[mount.point] = Place(host_path, mount.point, "", mount)
+        for host_path, path, _, mount in list(places.values()):
+            for watched in self._watched:
+                if watched != host_path and covers(host_path, watched):
+                    below = path.rstrip("/") + (watched if host_path == "/" else watched[len(host_path) :])
+                    places.setdefault(below, Place(watched, below, host_path, mount))
+        if len(places) <= _MAX_PLACES:
+            return list(places.values())
+        what = f"{len(places)} binds, of which {_MAX_PLACES} are looked at"
+        self._problems.append(Problem(where=where, what=what))
+        return sorted(places.values(), key=self._matters_less)[:_MAX_PLACES]
+
+    def _unrelated_overlays(self) -> frozenset[bytes]:
+        related = {mount.device.encode() for mount in map(self._host.table.visible, self._watched) if mount}
+        return self._host.table.mounts.overlays_aside - related
+
+    def _is_related(self, host_path: str) -> bool:
+        return any(covers(host_path, watched) or covers(watched, host_path) for watched in self._watched)
+
+    def _is_unrelated(self, mount: Mount, host_path: str) -> bool:
+        """An overlay that the runtime made, perhaps of a container that has ended since: no deployment."""
+        below = any(covers(place, host_path) for place in ASIDE)
+        return below and mount.fstype == "overlay" and not self._is_related(host_path)
+
+    def _matters_less(self, place: Place) -> tuple[bool, str]:
+        return (not self._is_related(place.host_path), place.path)
+
+    def _host_path(self, mount: Mount, spec: Optional[Bundle]) -> str:
+        by_root = host_path_of(mount, self._host.table, self._sysroots)
+        best: Optional[BundleMount] = None
+        for one in spec.mounts if spec else ():
+            if covers(one.destination, mount.point) and (best is None or len(one.destination) > len(best.destination)):
+                best = one
+        if best is None:
+            return by_root
+        asked = (best.source.rstrip("/") + mount.point[len(best.destination.rstrip("/")) :]) or "/"
+        # kubelet's own bind stands between (a subPath): what it is of, the mount's root tells.
+        if covers("/var/lib/kubelet", asked):
+            return inside_deployment(mount, self._sysroots) or asked
+        return asked
