@@ -72,35 +72,45 @@ class FakeHost:
     def __init__(self, folder: Path) -> None:
         physical = folder / "sysroot"
         self._deploy = "ostree/deploy/debian/deploy"
-        for checksum, mark in ((OLD, "old"), (NEW, "new")):
-            tree = physical / self._deploy / f"{checksum}.0"
-            for name in ("etc/cni/net.d", "usr/lib/modules", "usr/etc", "sysroot", "var", "proc", "run", "sys", "tmp",
-                         "ostree"):  # fmt: skip
-                (tree / name).mkdir(parents=True)
-            (tree / "etc/cni/net.d/10-calico.conflist").write_text(mark)
-            (tree / "usr/lib/modules/mark").write_text(mark)
-        var = physical / "ostree/deploy/debian/var"
-        (var / "log/containers").mkdir(parents=True)
-        (var / "lib/ostreewatchd").mkdir(parents=True)
+        self._plant(physical)
         self._cgroups = [(root / token(), os.open(root, os.O_RDONLY | os.O_DIRECTORY)) for root in cgroup_roots()]
         root = str(folder / "root")
         os.mkdir(root)
-        old = f"{physical}/{self._deploy}/{OLD}.0"
-        bind(old, root)
-        mount("none", root, flags=_MS_SHARED)
-        bind(f"{old}/usr", f"{root}/usr", read_only=True)
-        bind(str(physical), f"{root}/sysroot")
-        bind(str(var), f"{root}/var")
-        mount("proc", f"{root}/proc", "proc")
-        mount("tmpfs", f"{root}/run", "tmpfs")
-        mount("tmpfs", f"{root}/tmp", "tmpfs")
-        os.rmdir(f"{root}/ostree")
-        os.symlink("sysroot/ostree", f"{root}/ostree")
+        self._lay_out(physical, root)
         os.chroot(root)
         os.chdir("/")
         os.makedirs(_BUNDLES)
         self._looker = ContainerLooker(remember=True)
         self._serial = 0
+
+    def _plant(self, physical: Path) -> None:
+        """The files of the disk."""
+        for checksum, mark in ((OLD, "old"), (NEW, "new")):
+            self._plant_tree(physical / self._deploy / f"{checksum}.0", mark)
+        var = physical / "ostree/deploy/debian/var"
+        (var / "log/containers").mkdir(parents=True)
+        (var / "lib/ostreewatchd").mkdir(parents=True)
+
+    def _plant_tree(self, tree: Path, mark: str) -> None:
+        for name in ("etc/cni/net.d", "usr/lib/modules", "usr/etc", "sysroot", "var", "proc", "run", "sys", "tmp",
+                     "ostree"):  # fmt: skip
+            (tree / name).mkdir(parents=True)
+        (tree / "etc/cni/net.d/10-calico.conflist").write_text(mark)
+        (tree / "usr/lib/modules/mark").write_text(mark)
+
+    def _lay_out(self, physical: Path, root: str) -> None:
+        """The mounts of a booted host, at `root`."""
+        old = f"{physical}/{self._deploy}/{OLD}.0"
+        bind(old, root)
+        mount("none", root, flags=_MS_SHARED)
+        bind(f"{old}/usr", f"{root}/usr", read_only=True)
+        bind(str(physical), f"{root}/sysroot")
+        bind(f"{physical}/ostree/deploy/debian/var", f"{root}/var")
+        mount("proc", f"{root}/proc", "proc")
+        mount("tmpfs", f"{root}/run", "tmpfs")
+        mount("tmpfs", f"{root}/tmp", "tmpfs")
+        os.rmdir(f"{root}/ostree")
+        os.symlink("sysroot/ostree", f"{root}/ostree")
 
     def patch(self, *, usr: bool = True, etc: bool = True) -> None:
         """The four binds of an in-service patch, in their order."""
@@ -120,6 +130,7 @@ class FakeHost:
         bundle: bool = True,
         link: bool = False,
         group: str = "",
+        pod: str = "",
         body: Callable[[], None] | None = None,
     ) -> Container:
         """Start one: its own mount namespace, root filesystem and cgroup. It is ready when this returns."""
@@ -127,7 +138,8 @@ class FakeHost:
         id = hashlib.sha256(f"{name}/{self._serial}".encode()).hexdigest()
         given = list(binds)
         if bundle:
-            self.write_bundle(id, name, given)
+            of_pod = {"sandbox-name": pod, "sandbox-uid": f"uid-of-{pod}"} if pod else {}
+            self.write_bundle(id, name, given, **of_pod)
         if link:
             log = f"/var/log/pods/kube-system_{name}-x1_uid-of-{name}-x1/{name}/{self._serial}.log"
             os.symlink(log, f"/var/log/containers/{name}-x1_kube-system_{name}-{id}.log")
@@ -168,7 +180,11 @@ class FakeHost:
             mount("tmpfs", root, "tmpfs")
             mount("none", root, flags=_MS_PRIVATE)
             for one in binds:
-                os.makedirs(root + one.target, exist_ok=True)
+                if os.path.isdir(one.source):
+                    os.makedirs(root + one.target, exist_ok=True)
+                else:
+                    os.makedirs(os.path.dirname(root + one.target), exist_ok=True)
+                    Path(root + one.target).touch()
                 bind(one.source, root + one.target, recursive=True)
                 if not one.propagated:
                     mount("none", root + one.target, flags=_MS_REC | _MS_PRIVATE)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scenarios are written with; how they are built, recorded and judged is in the modules here."""
+
+from __future__ import annotations
+
+from tests.host.fakehost import CNI, NEW, OLD, Bind, bind, mount, umount, unshare_mounts
+from tests.scenarios.kit.expect import Expected
+from tests.scenarios.kit.host import HOST_CNI, Layout, ScenarioHost
+from tests.scenarios.kit.standins import answered, remembered
+
+__all__ = [
+    "CNI",
+    "HOST_CNI",
+    "NEW",
+    "OLD",
+    "Bind",
+    "Expected",
+    "Layout",
+    "ScenarioHost",
+    "answered",
+    "bind",
+    "mount",
+    "remembered",
+    "umount",
+    "unshare_mounts",
+]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hosts of scenarios: FakeHost on a disk of its own, laid out as each kind of host boots."""
+
+from __future__ import annotations
+
+import enum
+import os
+from pathlib import Path
+
+from tests.host.fakehost import CNI, NEW, OLD, FakeHost, bind, mount
+
+HOST_CNI = f"/host{CNI}"
+_MS_SHARED, _MS_RDONLY = 1 << 20, 1
+_FOLDERS = ("proc", "run", "sys", "tmp", "var", "sysroot", "usr/lib/modules", "etc/cni/net.d")
+
+
+class Layout(enum.Enum):
+    """How the host was booted."""
+
+    CLASSIC = "`/` is a bind of the deployment, `/usr` a read-only bind of itself, `/etc` no mount"
+    READ_ONLY_SYSROOT = "as CLASSIC, with `/etc` a bind of the deployment's"
+    COMPOSEFS = "`/` is an overlay, `/etc` a bind of the deployment's"
+    TRANSIENT_ETC = "`/` is an overlay, and so is `/etc`"
+    PLAIN = "no OSTree: one filesystem is `/`"
+
+
+class ScenarioHost(FakeHost):
+    """The host. Its disk is a tmpfs, so nothing is left of it and inode numbers are small."""
+
+    def __init__(self, folder: Path, layout: Layout = Layout.CLASSIC) -> None:
+        self.layout = layout
+        os.mkdir(folder / "sysroot")
+        mount("tmpfs", str(folder / "sysroot"), "tmpfs", data="mode=755")
+        self._generation = 0
+        super().__init__(folder)
+
+    def _plant(self, physical: Path) -> None:
+        if self.layout is not Layout.PLAIN:
+            super()._plant(physical)
+            return
+        for name in (*_FOLDERS, "var/log/containers", "var/lib/ostreewatchd"):
+            (physical / name).mkdir(parents=True)
+        (physical / "etc/cni/net.d/10-calico.conflist").write_text("one")
+
+    def _lay_out(self, physical: Path, root: str) -> None:
+        if self.layout is Layout.CLASSIC:
+            super()._lay_out(physical, root)
+            return
+        if self.layout is Layout.PLAIN:
+            bind(str(physical), root)
+            mount("none", root, flags=_MS_SHARED)
+        else:
+            self._lay_out_deployment(physical, root)
+        for name, kind in (("proc", "proc"), ("run", "tmpfs"), ("tmp", "tmpfs")):
+            mount(kind, f"{root}/{name}", kind)
+
+    def _lay_out_deployment(self, physical: Path, root: str) -> None:
+        old = f"{physical}/{self._deploy}/{OLD}.0"
+        os.rmdir(f"{old}/ostree")
+        os.symlink("sysroot/ostree", f"{old}/ostree")
+        if self.layout is Layout.READ_ONLY_SYSROOT:
+            bind(old, root, read_only=True)
+            mount("none", root, flags=_MS_SHARED)
+            bind(f"{old}/usr", f"{root}/usr", read_only=True)
+        else:
+            # As composefs shows itself: an overlay whose lower layers are data only. One of two directories is enough.
+            os.mkdir(f"{physical}/none")
+            mount("composefs", root, "overlay", _MS_RDONLY, f"lowerdir={old}:{physical}/none")
+            mount("none", root, flags=_MS_SHARED)
+        bind(str(physical), f"{root}/sysroot")
+        bind(f"{physical}/ostree/deploy/debian/var", f"{root}/var")
+        if self.layout is Layout.TRANSIENT_ETC:
+            self._overlay(f"{root}/etc", lower=f"{old}/etc", upper=f"{physical}/transient-etc")
+        else:
+            bind(f"{old}/etc", f"{root}/etc")
+
+    def _overlay(self, point: str, *, lower: str, upper: str, source: str = "overlay") -> None:
+        for name in ("upper", "work"):
+            os.makedirs(f"{upper}/{name}")
+        mount(source, point, "overlay", data=f"lowerdir={lower},upperdir={upper}/upper,workdir={upper}/work")
+
+    def overlay(self, point: str, *, source: str = "overlay", name: str = "") -> str:
+        """Put an overlay over what is at `point`, its upper directory on the disk (below /sysroot, or `/` of a PLAIN
+        host). Returns that directory."""
+        self._generation += 1
+        below = "" if self.layout is Layout.PLAIN else "/sysroot"
+        upper = f"{below}/{name or 'overlay'}-{self._generation}"
+        self._overlay(point, lower=point, upper=upper, source=source)
+        return upper
+
+    def switch(self, checksum: str, *, usr: bool = True, etc: bool = True) -> None:
+        """One more in-service patch, to a deployment that is written now: `c` * 64."""
+        tree = Path(f"/sysroot/{self._deploy}/{checksum}.0")
+        if not tree.exists():
+            self._plant_tree(tree, "newer")
+        if usr:
+            bind(f"{tree}/usr", "/usr", read_only=True)
+        if etc:
+            bind(f"{tree}/etc", "/etc")
+
+    def tree(self, checksum: str = NEW) -> str:
+        """Where a deployment is on the disk."""
+        return f"/sysroot/{self._deploy}/{checksum}.0"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each reported fault, judged from its saved Snapshot: findings, steps and refusals are those of its scenario.
+Where a world is built anew, and the look recorded: tests/scenarios."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ostreewatchd.judge import judge
+from ostreewatchd.plan import plan
+from tests.scenarios.kit.catalogue import FOLDER, names, scenario
+from tests.scenarios.kit.expect import Expected, differences
+from tests.scenarios.kit.recorded import load, save
+
+
+@pytest.mark.parametrize("name", names())
+def test_its_saved_snapshot_is_judged_as_expected(name: str) -> None:
+    one = scenario(name)
+    assert one.saved.exists(), f"as root: python -m tests.scenarios record {name}"
+    snapshot = load(one.saved)
+    findings = judge(snapshot)
+    wrong = differences(one.expect, findings, plan(snapshot, findings, one.settings), snapshot.problems)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", names())
+def test_it_says_what_it_is(name: str, tmp_path: Path) -> None:
+    """For people: what went wrong, who reported it, and why a Snapshot is written by hand, if it is."""
+    one = scenario(name)
+    assert one.tells and one.reported and all(one.reported)
+    assert (one.build is None) == bool(one.by_hand)
+    save(load(one.saved), tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == one.saved.read_bytes(), "changed by hand?"
+
+
+def test_no_snapshot_without_a_scenario() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(names())
+
+
+def test_one_more_or_one_less_is_told() -> None:
+    """What the comparison itself is worth."""
+    one = scenario("calico_writes_into_the_old_tree")
+    snapshot = load(one.saved)
+    findings = judge(snapshot)
+    made = plan(snapshot, findings, one.settings)
+    assert not differences(one.expect, findings, made)
+    assert differences(one.expect, findings[:1], made)
+    assert differences(one.expect._replace(findings=one.expect.findings[:1]), findings, made)
+    assert differences(one.expect._replace(steps=one.expect.steps[::-1]), findings, made)
+    other = (("breaker", "", ""),)
+    assert differences(one.expect._replace(refusals=other), findings, made)
+    assert differences(one.expect._replace(problems=("x",)), findings, made)
+    reworded = tuple((*row[:4], "another reason") for row in one.expect.findings)
+    assert differences(Expected(findings=reworded, steps=one.expect.steps), findings, made)
