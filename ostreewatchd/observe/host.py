@@ -16,7 +16,7 @@ from ostreewatchd.parse import bootentry
 from ostreewatchd.parse.mountinfo import Mount, MountTable, deployment_of, unsafe_mount
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.hostmounts import HostMounts
-from ostreewatchd.peers.paths import LIST_LIMIT, Root
+from ostreewatchd.peers.paths import LIST_LIMIT, MayNotAnswer, Root
 from ostreewatchd.platforms import GENERIC, PLATFORMS, FlagFile, Platform
 
 _ENTRIES = "/boot/loader/entries"
@@ -37,7 +37,8 @@ class Host:
         self._own_mounts = mounts is None
         root: Optional[Root] = None
         try:
-            namespace, table, root = proc.mount_namespace(1), self._mounts.table(), proc.root(1)
+            namespace, table = proc.mount_namespace(1), self._mounts.table()
+            root = proc.root(1, table)
         except proc.Unreadable as error:
             self._release()
             raise HostGone(f"{error.what}: this needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH") from error
@@ -67,6 +68,7 @@ class Host:
             raise HostGone(error.what) from error
         if table is None:
             raise HostGone("PID 1 has no /proc entry")
+        self.root.mounts = table
         return table
 
 
@@ -80,6 +82,8 @@ def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False,
     try:
         what = root.what(path, links=links)
         names = conf_names(root.names(path)) if list_names and what.is_directory else ()
+    except MayNotAnswer as error:  # By way of a link.
+        return Sight(problem=f"{path}: {error.strerror}", mount=error.mount.line)
     except OSError as error:
         return Sight(problem=f"{path}: {error.strerror}", absent=isinstance(error, FileNotFoundError))
     mount = table.by_id(what.mount_id) or table.visible(path)

@@ -42,7 +42,9 @@ class Owners:
                 return bundle.parse(self._host.root.read(path, bundle.MAX_BYTES))
             except FileNotFoundError:
                 continue
-            except (OSError, bundle.BundleError) as error:
+            except OSError as error:
+                self._problems.append(Problem(where=path, what=error.strerror or str(error)))
+            except bundle.BundleError as error:
                 self._problems.append(Problem(where=path, what=str(error)))
         return None
 
@@ -72,8 +74,11 @@ class Owners:
         if self._links is None:
             try:
                 names = self._host.root.names(_LOGS)
-            except OSError:
+            except FileNotFoundError:
                 names = []
+            except OSError as error:
+                names = []
+                self._problems.append(Problem(where=_LOGS, what=error.strerror or str(error)))
             # `…-<64 hex>.log`: the id stands at a fixed place from the end.
             self._links = {name[-68:-4]: name for name in names if name.endswith(".log")}
         return self._links.get(container_id, "")

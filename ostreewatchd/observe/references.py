@@ -46,4 +46,5 @@ def _elsewhere(pid: int, paths: Iterable[str]) -> tuple[dict[str, Sight], list[P
         return {path: Sight(problem=f"process {pid} has ended") for path in paths}, []
     with root:
         table = MountTable(Mounts(data))
+        root.mounts = table
         return {path: sight(root, table, path) for path in paths}, []

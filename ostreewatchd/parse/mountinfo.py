@@ -73,6 +73,9 @@ def parse_line(line: str) -> Optional[Mount]:
 _LOCAL = "ext2 ext3 ext4 xfs btrfs f2fs bcachefs erofs squashfs overlay tmpfs ramfs vfat iso9660 zfs"
 SAFE_FILESYSTEMS = frozenset(_LOCAL.split(" "))
 """Filesystems on which a lookup cannot hang. All others are not touched: a lookup there cannot be interrupted."""
+_SAFE = frozenset(name.encode() for name in SAFE_FILESYSTEMS)
+KERNEL_FILESYSTEMS = frozenset(("proc", "sysfs"))
+"""Safe for a file that is asked for by its name: the kernel itself answers."""
 
 
 ASIDE = ("/run", "/var")
@@ -102,6 +105,7 @@ class Mounts(Sequence[Mount]):
         self.top: Optional[int] = None
         aside: set[bytes] = set()
         elsewhere: set[bytes] = set()
+        doubtful: set[bytes] = set()
         leading, roots = [], []
         starts, ids, children, start = self._starts, self.ids, self.children, 0
         for line in io.BytesIO(data):  # A line at a time: all at once would take their memory twice.
@@ -113,10 +117,14 @@ class Mounts(Sequence[Mount]):
                 first, second, device, root, point, rest = fields
                 # A torn line is one without a dash and two fields after it.
                 dash = rest.index(b" - ") + 3
-                rest.index(b" ", dash)
+                end = rest.index(b" ", dash)
                 number, parent = int(first), int(second)
             except ValueError:
                 continue
+            if b"\\" in point:
+                point = _encode(unescape(_decode(point)))
+            if rest[dash:end] not in _SAFE:
+                doubtful.add(point)
             if not whole:
                 is_aside = point.startswith(_ASIDE)
                 if rest.startswith(b"overlay ", dash):
@@ -125,8 +133,6 @@ class Mounts(Sequence[Mount]):
                     leading.append(line)
                 if is_aside:
                     continue
-            if b"\\" in point:
-                point = _encode(unescape(_decode(point)))
             starts.append(here)
             ids[number] = here
             if point == b"/":
@@ -140,6 +146,8 @@ class Mounts(Sequence[Mount]):
                 children[parent, b"/"] = here
         self.overlays_aside = frozenset(aside - elsewhere)
         """Devices of overlays that are mounted ASIDE only. Not known of a whole table."""
+        self.doubtful = frozenset(map(_decode, doubtful))
+        """Where a filesystem that may not answer is mounted, seen or covered by another mount."""
         self.leading = leading
         """The lines that can lead to a deployment. Not known of a whole table."""
 
@@ -243,6 +251,16 @@ class MountTable:
         """The first mount on the way to `path` whose filesystem may not answer."""
         for mount in self._way(path):
             if mount.fstype not in SAFE_FILESYSTEMS:
+                return mount
+        return None
+
+    def stops(self, place: str) -> Optional[Mount]:
+        """The mount because of which a walk, which was let through to its parent, must not step on `place`. Not the
+        one at `/`: where that does not answer nothing runs."""
+        if place not in self.mounts.doubtful:
+            return None
+        for mount in self._way(place):
+            if mount.point != "/" and mount.fstype not in SAFE_FILESYSTEMS | KERNEL_FILESYSTEMS:
                 return mount
         return None
 

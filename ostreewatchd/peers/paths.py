@@ -6,7 +6,8 @@ read and walked inside the root, and `..` goes back along the descriptors, so no
 the way can change that. openat2(2) would do it in one call, but RestrictSUIDSGID= of the watcher's sandbox
 answers that with ENOSYS (systemd.exec(5)), and kernels before 5.6 have none.
 
-Nothing is opened but with O_PATH, and what is listed or read: no lock, no access time by looking."""
+Nothing is opened but with O_PATH, and what is listed or read: no lock, no access time by looking. A filesystem that
+may not answer (FUSE, a network's) is not stepped on, wherever a link leads: a lookup there cannot be interrupted."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Identity
+from ostreewatchd.parse.mountinfo import Mount, MountTable
 
 _AT_EMPTY_PATH = 0x1000
 _AT_STATX_DONT_SYNC = 0x4000
@@ -35,6 +37,14 @@ _MAX_COMPONENTS = 4096
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
+
+
+class MayNotAnswer(OSError):
+    """The path leads onto a filesystem that may not answer; nothing there was touched."""
+
+    def __init__(self, mount: Mount, path: str) -> None:
+        super().__init__(errno.EAGAIN, f"{mount.point} is {mount.fstype}, which may not answer: not touched", path)
+        self.mount = mount
 
 
 class What(NamedTuple):
@@ -54,8 +64,10 @@ class What(NamedTuple):
 class Root:
     """A root directory to resolve in, held by a descriptor; closed by `with`."""
 
-    def __init__(self, path: str) -> None:
-        """Raises OSError: ENOENT if the process is gone, EACCES without CAP_SYS_PTRACE."""
+    def __init__(self, path: str, mounts: Optional[MountTable] = None) -> None:
+        """`mounts`: those of the process whose root it is. Without them nobody looks where a path leads. Raises
+        OSError: ENOENT if the process is gone, EACCES without CAP_SYS_PTRACE."""
+        self.mounts = mounts
         self._fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def __enter__(self) -> Root:
@@ -123,7 +135,7 @@ class Root:
 
     @contextmanager
     def _opened(self, path: str, flags: int, links: bool) -> Iterator[int]:
-        fd = _walk(self._fd, path, flags, links)
+        fd = _walk(self._fd, path, flags, links, self.mounts)
         try:
             yield fd
         finally:
@@ -133,8 +145,10 @@ class Root:
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
 
 
-def _walk(root: int, path: str, flags: int, links: bool) -> int:
+def _walk(root: int, path: str, flags: int, links: bool, mounts: Optional[MountTable]) -> int:
     """A descriptor of `path` inside `root`, opened with `flags`. `links=False`: a symbolic link is ELOOP."""
+    doubtful = mounts.mounts.doubtful if mounts is not None else frozenset()
+    here = ""  # Where the walk is, without links.
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     trail = [root]
@@ -148,9 +162,15 @@ def _walk(root: int, path: str, flags: int, links: bool) -> int:
             if name == "..":
                 if len(trail) > 1:
                     os.close(trail.pop())
+                    here = here.rpartition("/")[0]
                 continue
             if steps > _MAX_COMPONENTS:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
+            below = f"{here}/{name}"
+            if mounts is not None and below in doubtful:
+                mount = mounts.stops(below)
+                if mount is not None:
+                    raise MayNotAnswer(mount, path)
             try:
                 fd = os.open(name, (_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC) if todo else flags, dir_fd=trail[-1])
             except OSError as error:
@@ -161,6 +181,7 @@ def _walk(root: int, path: str, flags: int, links: bool) -> int:
             else:
                 if todo or not _is_link(fd, flags):
                     trail.append(fd)
+                    here = below
                     asked = not todo
                     continue
                 os.close(fd)
@@ -171,6 +192,7 @@ def _walk(root: int, path: str, flags: int, links: bool) -> int:
             if text.startswith("/"):
                 while len(trail) > 1:
                     os.close(trail.pop())
+                here = ""
             todo += [part for part in reversed(text.split("/")) if part not in ("", ".")]
         return trail.pop() if asked else os.open(".", flags, dir_fd=trail[-1])
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from ostreewatchd.parse import stat as stat_file
+from ostreewatchd.parse.mountinfo import MountTable
 from ostreewatchd.parse.stat import ProcessStat
 from ostreewatchd.peers.paths import Root
 
@@ -86,10 +87,10 @@ def stat(pid: int) -> Optional[ProcessStat]:
     return stat_file.parse(data) if data else None
 
 
-def root(pid: int) -> Optional[Root]:
-    """The root directory of the process, to resolve paths in. Raises Unreadable."""
+def root(pid: int, mounts: Optional[MountTable] = None) -> Optional[Root]:
+    """The root directory of the process, to resolve paths in; `mounts` as in Root. Raises Unreadable."""
     try:
-        return Root(f"/proc/{pid}/root")
+        return Root(f"/proc/{pid}/root", mounts)
     except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
         return None
     except OSError as error:

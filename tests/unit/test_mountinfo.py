@@ -261,3 +261,32 @@ def test_a_sysroot_in_a_subvolume() -> None:
     assert where == Sysroot("0:31", "/root")
     (mount,) = parse(f"9 8 0:31 /root/ostree/deploy/fedora/deploy/{NEW}.0/etc /in rw - btrfs /dev/vda4 rw\n".encode())
     assert where.inside(mount) == "/etc"
+
+
+DOUBTFUL = """\
+73 1 7:0 / / rw - nfs4 server:/ rw
+80 73 0:5 / /proc rw - proc proc rw
+81 73 0:6 / /boot rw - autofs systemd-1 rw
+82 81 8:2 / /boot rw - vfat /dev/sda2 rw
+83 73 0:7 / /mnt/a\\040b rw - fuse.sshfs x rw
+84 73 0:8 / /run rw - tmpfs tmpfs rw
+85 84 0:9 / /run/user/0/doc rw - fuse.portal portal rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "stops"),
+    [
+        ("/", False), ("/etc", False), ("/proc", False), ("/boot", False), ("/mnt/a b", True), ("/mnt", False),
+        ("/run", False), ("/run/user/0/doc", True), ("/run/user/0", False),
+    ],
+)  # fmt: skip
+def test_where_a_walk_stops(place: str, stops: bool) -> None:
+    """Invariant 8. Not at `/` (where that does not answer nothing runs), not at what is covered, and the kernel's own
+    are safe. A watched directory behind them is not: there the whole way counts."""
+    host = table(DOUBTFUL)
+    if stops:
+        assert host.stops(place) is not None
+    else:
+        assert host.stops(place) is None
+    assert unsafe_mount(host, place) is not None, "the root is a network's"
