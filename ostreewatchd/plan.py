@@ -88,7 +88,7 @@ def _node_refusals(snapshot: Snapshot, owed: Sequence[Finding], settings: Settin
         yield Refusal(name="switch-in-progress", because=busy, ends="when the file is removed")
     if snapshot.history.problem:
         yield Refusal(
-            name="ledger-unreadable",
+            name="ledger-unusable",
             because=snapshot.history.problem,
             ends="when the ledger can be read and written",
             alarm=True,

@@ -10,6 +10,7 @@ from ostreewatchd.model.history import (
     History,
     OutcomeName,
     PastAct,
+    Pause,
     Subject,
     Switch,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "Ostree",
     "OutcomeName",
     "PastAct",
+    "Pause",
     "Plan",
     "Pod",
     "Problem",

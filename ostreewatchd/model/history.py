@@ -60,6 +60,40 @@ class PastAct(Record, frozen=True, kw_only=True):
     outcome: OutcomeName = ""
     outcome_at: Optional[float] = None
     proof: str = ""
+    intent_boottime: float = 0.0
+    boot_id: str = ""
+    """The boot whose CLOCK_BOOTTIME that is; empty: an older version wrote it."""
+    failure: str = ""
+    """What kept it from curing, where `outcome` is `not-cured`: container-will-not-stop, container-will-not-start,
+    sandbox-will-not-start, still-stale."""
+
+
+class Pause(Record, frozen=True, kw_only=True):
+    """A person's order to restart nothing for a while. In the boot in which it was made its end is told by
+    CLOCK_BOOTTIME, which no clock step moves; after a reboot by the wall clock, and at the latest when the host has
+    been up for as long as the pause was to last."""
+
+    since: float = 0.0
+    since_boottime: float = 0.0
+    boot_id: str = ""
+    seconds: float = 0.0
+    who: str = ""
+    why: str = ""
+    problem: str = ""
+    """The order is there and cannot be read: nobody knows for how long it is."""
+
+    @property
+    def until(self) -> float:
+        """When it ends, if nobody sets the clock."""
+        return self.since + self.seconds
+
+    def holds(self, *, now: float, boottime: float, boot_id: str) -> bool:
+        """Whether it is in effect."""
+        if self.problem:
+            return True
+        if boot_id == self.boot_id:
+            return boottime - self.since_boottime < self.seconds
+        return now < self.until and boottime < self.seconds
 
 
 class History(Record, frozen=True, kw_only=True):
@@ -75,4 +109,6 @@ class History(Record, frozen=True, kw_only=True):
     before: Optional[Switch] = None
     """The one before it."""
     acts: tuple[PastAct, ...] = ()
-    """Newest last, bounded."""
+    """Newest last; bounded, but all of `switch` and all without an outcome."""
+    pause: Optional[Pause] = None
+    """The pause that was ordered last; it may be over."""

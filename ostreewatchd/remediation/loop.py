@@ -16,7 +16,7 @@ from ostreewatchd.model import Finding, History, Plan, Refusal, Settings, Snapsh
 from ostreewatchd.plan import plan as make_plan
 from ostreewatchd.remediation.cure import Curer, Outcome
 from ostreewatchd.remediation.world import World
-from ostreewatchd.report.journal import Journal, Kind
+from ostreewatchd.report.journal import Journal
 
 NOTHING_OWED, OWED, USAGE, COULD_NOT_KNOW, NOT_CURED = 0, 1, 2, 3, 4
 """Exit statuses."""
@@ -31,6 +31,8 @@ class Result(NamedTuple):
     status: int
     summary: str
     plan: Plan
+    ledger_problem: str = ""
+    """Why the ledger could not be used, and so nothing more was done."""
 
 
 class Did(NamedTuple):
@@ -90,7 +92,6 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
                     )
                 world.sleep(1.0)
     except LedgerError as error:
-        journal.report(Kind.FAILED, f"the ledger cannot be used: {error}")
         return without_ledger(world, config, str(error), did)
     return Result(COULD_NOT_KNOW, f"{did}; not done after {_MAX_ROUNDS} rounds", Plan())
 
@@ -99,7 +100,8 @@ def without_ledger(world: World, config: Settings, problem: str, did: Did) -> Re
     """No ledger, no act: what is owed is told, with that as the refusal. Raises HostGone."""
     snapshot = world.look(History(problem=problem), deep=True)
     findings = judge(snapshot)
-    return _result(make_plan(snapshot, findings, config), findings, did)
+    result = _result(make_plan(snapshot, findings, config), findings, did)
+    return result._replace(ledger_problem=problem)
 
 
 def _without(plan: Plan, could_not: Mapping[tuple[str, str], Refusal]) -> Plan:

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
@@ -18,8 +19,9 @@ from ostreewatchd.model import Refusal, Settings
 from ostreewatchd.observe.host import HostGone, this_boot
 from ostreewatchd.observe.own_tree import stale_watcher
 from ostreewatchd.peers.systemd import SystemdError
+from ostreewatchd.remediation import told
 from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOT_CURED, OWED, Did, Result, remediate, without_ledger
-from ostreewatchd.remediation.world import RealWorld
+from ostreewatchd.remediation.world import RealWorld, World
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
 
@@ -48,26 +50,34 @@ def _only_one(path: str) -> Iterator[None]:
         os.close(fd)
 
 
-def run(journal: Journal, config: Settings, ledger_path: str = PATH) -> Result:
-    """A whole remediation on this host, told to the journal. Raises HostGone and AlreadyRunning."""
-    world = RealWorld(config)
+def run(
+    journal: Journal, config: Settings, ledger_path: str = PATH, *, told_path: str = told.PATH, world: World
+) -> Result:
+    """A whole remediation, told to the journal. Raises HostGone and AlreadyRunning."""
+    result: Optional[Result] = None
     try:
         with _only_one(ledger_path + ".lock"), Ledger(ledger_path, this_boot()) as ledger:
             if ledger.set_aside:
                 journal.report(Kind.LEDGER_ASIDE, f"the ledger was corrupt and is now {ledger.set_aside}")
             number = ledger.begin_run()
             result = remediate(world, ledger, journal, config)
-            news: Sequence[Refusal] = result.plan.refusals
-            try:
-                news = ledger.end_run(number, result.status, result.summary, result.plan)
-            except LedgerError as error:
-                journal.report(Kind.FAILED, f"how the remediation ended was not written: {error}")
+            news = ledger.end_run(number, result.status, result.summary, result.plan)
     except LedgerError as error:
-        journal.report(Kind.FAILED, f"the ledger cannot be used: {error}")
-        result = without_ledger(world, config, str(error), Did())
-        news = result.plan.refusals
+        if result is None:
+            result = without_ledger(world, config, str(error), Did())
+        news = _news(journal, result, result.ledger_problem or str(error), told_path)
     _tell(journal, result, news)
     return result
+
+
+def _news(journal: Journal, result: Result, problem: str, told_path: str) -> tuple[Refusal, ...]:
+    """The refusals that are new, where the ledger cannot remember which were told."""
+    failed = f"the ledger cannot be used: {problem}"
+    refusals = {words.refusal(refusal): refusal for refusal in result.plan.refusals}
+    new = told.news((failed, *refusals), time.clock_gettime(time.CLOCK_BOOTTIME), told_path)
+    if failed in new:
+        journal.report(Kind.FAILED, failed)
+    return tuple(refusals[text] for text in new if text in refusals)
 
 
 def _tell(journal: Journal, result: Result, news: Sequence[Refusal]) -> None:
@@ -116,7 +126,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     try:
         # What is wrong in the files the watcher tells, once, and not each remediation again.
         config, _ = settings.load()
-        result = run(journal, config)
+        result = run(journal, config, world=RealWorld(config))
         _restart_stale_watcher(journal)
         return result.status
     except AlreadyRunning as error:

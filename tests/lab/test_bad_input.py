@@ -190,7 +190,7 @@ def test_no_ledger_no_act(node: Node) -> None:
     node.sh(f"mkdir -p {folder} && mount -t tmpfs -o size=16k,mode=755 tmpfs {folder}")
     node.sh(f"dd if=/dev/zero of={folder}/fill bs=4k 2>/dev/null", check=False)
     node.in_service_patch()
-    full = node.wait(lambda: refused(node, "ledger-unreadable"), 15, "the journal has the refusal")
+    full = node.wait(lambda: refused(node, "ledger-unusable"), 15, "the journal has the refusal")
     assert "full" in full["MESSAGE"] and LEDGER in full["MESSAGE"]
     untouched(node, before, seconds=0.5)
 
@@ -198,7 +198,7 @@ def test_no_ledger_no_act(node: Node) -> None:
     node.sh(f"rm {folder}/fill && mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}")
     # Not to wait for the watcher's growing pauses: that it asks again, the refusals' tests show.
     node.sh(["systemctl", "start", REMEDIATION])
-    assert "Read-only" in node.journal(OSTREEWATCHD_REFUSAL="ledger-unreadable")[-1]["MESSAGE"]
+    assert "Read-only" in node.journal(OSTREEWATCHD_REFUSAL="ledger-unusable")[-1]["MESSAGE"]
     untouched(node, before, seconds=0.5)
     assert not stops(node)
     assert ctl(node, "plan")[0] == 1

@@ -17,6 +17,7 @@ import pytest
 
 from ostreewatchd import ledger
 from ostreewatchd.ledger import Ledger, LedgerError
+from ostreewatchd.ledger import file as ledger_file
 from ostreewatchd.model import History, Plan, Refusal, Step, Subject, Switch
 from tests.unit.sources import ROOT
 
@@ -183,9 +184,9 @@ def test_it_stays_small(path: str) -> None:
         switch = book.record_switch("f", "b", "d", 5.0)
         book._db.execute("PRAGMA synchronous = OFF")
         for number in range(1100):
-            book.intend(switch, STEP)
+            book.conclude(book.intend(switch, STEP), "cured", "")
             if number % 4 == 0:
-                book.record_switch(f"f{number}", "b", "d", 5.0)
+                switch = book.record_switch(f"f{number}", "b", "d", 5.0)
                 book.begin_run()
         count = {name: book._db.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0] for name in ("act", "switch")}
     assert count["act"] <= 1000 and count["switch"] <= 200
@@ -351,7 +352,7 @@ def test_a_directory_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 def test_a_ledger_that_is_held_is_no_act(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(path)
-    monkeypatch.setattr(ledger, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.05)
     other = sqlite3.connect(path, isolation_level=None)
     with Ledger(path) as book:
         switch = book.record_switch("f", "b", "d", 5.0)

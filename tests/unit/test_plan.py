@@ -227,7 +227,7 @@ def test_the_breaker_ends_when_the_pod_is_gone() -> None:
         (stale().flag(always=True, age=1e6), "switch-in-progress"),
         (stale().flag(always=False, age=1), "switch-in-progress"),
         (stale().flag(always=False, age=1e6).partial(), "switch-in-progress"),
-        (stale().history(problem="disk full"), "ledger-unreadable"),
+        (stale().history(problem="disk full"), "ledger-unusable"),
         (stale().runtime(problem="no answer"), "runtime-not-answering"),
         (stale().kubelet(problem="no process", refusal="kubelet-inactive"), "kubelet-inactive"),
         (stale().kubelet(pid=1, problem="503", refusal="kubelet-unhealthy"), "kubelet-unhealthy"),
@@ -239,7 +239,7 @@ def test_a_refusal_for_the_whole_node(built: World, name: str) -> None:
     """DESIGN §7: nothing is stopped that kubelet could not start again now; §6: settled."""
     one = refusal(built)
     assert one.name == name and one.subject is None
-    assert one.alarm == (name == "ledger-unreadable"), "the others end by themselves"
+    assert one.alarm == (name == "ledger-unusable"), "the others end by themselves"
 
 
 @pytest.mark.parametrize("state", ["running", "degraded", "maintenance", "starting"])

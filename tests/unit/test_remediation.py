@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ostreewatchd import ledger as ledgers
 from ostreewatchd.ledger import Ledger, read
+from ostreewatchd.ledger import file as ledger_file
 from ostreewatchd.model import Settings
 from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRefused, RuntimeSilent, RuntimeUnavailable
 from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOTHING_OWED, OWED, Result, remediate
@@ -287,13 +287,13 @@ def test_mode_observe_stops_nothing(bench: Bench) -> None:
 
 def test_no_ledger_no_act(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Invariant 6: the intent could not be written, so nothing was stopped."""
-    monkeypatch.setattr(ledgers, "_BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.02)
     bench.node.switch()
     bench.run(mode="observe")
     other = sqlite3.connect(bench.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     result = bench.run()
-    assert result.status == OWED and worlds.names(result.plan.refusals) == ["ledger-unreadable"]
+    assert result.status == OWED and worlds.names(result.plan.refusals) == ["ledger-unusable"]
     assert not bench.node.requests
     other.close()
     assert bench.run().status == NOTHING_OWED
@@ -305,7 +305,7 @@ def test_one_remediation_at_a_time(tmp_path: Path) -> None:
     with open(f"{path}.lock", "w", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_SH)  # The weakest: any holder keeps it out.
         with pytest.raises(AlreadyRunning):
-            run(journal, Settings(), str(path))
+            run(journal, Settings(), str(path), world=Node([]))
     journal.close()
     assert not path.exists()
 
