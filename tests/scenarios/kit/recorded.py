@@ -26,7 +26,17 @@ _MOMENT = 5.0
 
 
 def save(snapshot: Snapshot, path: Path) -> None:
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(snapshot), indent=1) + b"\n")
+    """Without what is as it is by default, so that a new field changes no file."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(_said(snapshot)), indent=1) + b"\n")
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+        return {field.encode_name: _said(one) for field, one in fields if one != field.default}
+    if isinstance(value, tuple):
+        return [_said(one) for one in value]
+    return value
 
 
 def load(path: Path) -> Snapshot:

@@ -88,7 +88,7 @@ def remembered(
     )  # fmt: skip
     past = Switch(id="s1", fingerprint="before", boot_id=boot, deployment=snapshot.live.deployments.booted,
                   seen_at=snapshot.taken_at - 9000, seen_boottime=snapshot.taken_boottime - 9000)  # fmt: skip
-    done = []
+    done: list[PastAct] = []
     for container, outcome in acts:
         one = next(one for one in snapshot.containers if one.name == container)
         subject = Subject(
