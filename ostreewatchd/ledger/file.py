@@ -30,6 +30,7 @@ _TABLES = {
         "deployment TEXT NOT NULL DEFAULT ''",
         "seen_at REAL NOT NULL DEFAULT 0",
         "seen_boottime REAL NOT NULL DEFAULT 0",
+        "root TEXT NOT NULL DEFAULT ''",
     ),
     "act": (
         "id INTEGER PRIMARY KEY AUTOINCREMENT",

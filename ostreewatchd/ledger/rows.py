@@ -13,7 +13,7 @@ import msgspec
 
 from ostreewatchd.model import History, OutcomeName, PastAct, Refusal, Subject, Switch
 
-VERSION = 2
+VERSION = 3
 """PRAGMA user_version: counted up with each column that is added."""
 _NEWEST_ACTS = 200
 _MOST_ACTS = 5000
@@ -44,13 +44,7 @@ def _texts(thing: object) -> object:
 def history(db: sqlite3.Connection) -> History:
     """All that is asked about the past. Raises sqlite3.Error, and MsgspecError for a value that cannot be read."""
     newer = version(db) > VERSION
-    switches = [
-        Switch(id=row[0], fingerprint=row[1], boot_id=row[2], deployment=row[3], seen_at=row[4], seen_boottime=row[5])
-        for row in db.execute(
-            "SELECT id, fingerprint, boot_id, deployment, seen_at, seen_boottime FROM switch"
-            " ORDER BY number DESC LIMIT 2"
-        )
-    ]
+    switches = _switches(db)
     notes = dict(db.execute("SELECT key, value FROM note WHERE key IN ('set-aside', 'set-aside-boot')").fetchall())
     return History(
         set_aside=notes.get("set-aside", ""),
@@ -61,11 +55,35 @@ def history(db: sqlite3.Connection) -> History:
     )
 
 
+def _switches(db: sqlite3.Connection) -> list[Switch]:
+    """The two newest, the newest first."""
+    root = "root" if "root" in _columns(db, "switch") else "''"
+    return [
+        Switch(
+            id=row[0],
+            fingerprint=row[1],
+            boot_id=row[2],
+            deployment=row[3],
+            seen_at=row[4],
+            seen_boottime=row[5],
+            root=row[6],
+        )
+        for row in db.execute(
+            f"SELECT id, fingerprint, boot_id, deployment, seen_at, seen_boottime, {root} FROM switch"
+            " ORDER BY number DESC LIMIT 2"
+        )
+    ]
+
+
+def _columns(db: sqlite3.Connection, table: str) -> set[str]:
+    """An older product's file that only is read has not got the later ones yet."""
+    return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+
+
 def _acts(db: sqlite3.Connection, current: str, newer: bool) -> tuple[PastAct, ...]:
     """The newest acts; and, however old, those of the current switch and those without an outcome: a limit must not
     make them undone."""
-    # An older product's file that only is read has not got the later columns yet.
-    present = {row[1] for row in db.execute("PRAGMA table_info(act)")}
+    present = _columns(db, "act")
     later = (("intent_boottime", "0.0"), ("boot_id", "''"), ("failure", "''"))
     columns = ", ".join(name if name in present else default for name, default in later)
     found = db.execute(

@@ -86,9 +86,11 @@ class Ledger:
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise LedgerError(hint(self.path, error)) from error
 
-    def record_switch(self, fingerprint: str, boot_id: str, deployment: str, boottime: float) -> Switch:
-        """The newest switch if it has this fingerprint, else a new one with an id of its own. Raises
-        LedgerError."""
+    def record_switch(
+        self, fingerprint: str, boot_id: str, deployment: str, boottime: float, root: str = ""
+    ) -> Switch:
+        """The newest switch if it has this fingerprint, else a new one with an id of its own. `root`: the identity
+        of `/`. Raises LedgerError."""
         newest = self.history().switch
         if newest is not None and newest.fingerprint == fingerprint:
             return newest
@@ -99,12 +101,13 @@ class Ledger:
             deployment=deployment,
             seen_at=self._clock.wall(),
             seen_boottime=boottime,
+            root=root,
         )
         with self._written():
             self._db.execute(
-                "INSERT INTO switch (id, fingerprint, boot_id, deployment, seen_at, seen_boottime, number)"
-                " SELECT ?, ?, ?, ?, ?, ?, COALESCE(MAX(number), 0) + 1 FROM switch",
-                (switch.id, fingerprint, boot_id, deployment, switch.seen_at, boottime),
+                "INSERT INTO switch (id, fingerprint, boot_id, deployment, seen_at, seen_boottime, root, number)"
+                " SELECT ?, ?, ?, ?, ?, ?, ?, COALESCE(MAX(number), 0) + 1 FROM switch",
+                (switch.id, fingerprint, boot_id, deployment, switch.seen_at, boottime, root),
             )
             self._db.execute(
                 "DELETE FROM switch WHERE number <= (SELECT MAX(number) FROM switch) - ?"

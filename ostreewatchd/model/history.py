@@ -46,6 +46,8 @@ class Switch(Record, frozen=True, kw_only=True):
     seen_at: float
     seen_boottime: float = 0.0
     """When a remediation first saw it: the switch itself was earlier."""
+    root: str = ""
+    """The identity of `/` then; empty where a version wrote it that did not ask. Not a part of the fingerprint."""
 
 
 class PastAct(Record, frozen=True, kw_only=True):

@@ -34,6 +34,8 @@ class Live(Record, frozen=True, kw_only=True):
 
     deployments: Deployments
     usr_class: str
+    usr_overlay: str = ""
+    """Of an ostree-overlay its kind, as its mount tells: development, transient, hotfix, or bootc."""
     usr_mount: str = ""
     etc_mount: str = ""
     fingerprint: str = ""
@@ -49,7 +51,8 @@ class Inside(Record, frozen=True, kw_only=True):
     deployment: str
     point: str
     shows: str
-    """`/etc` or `/usr`."""
+    """`/etc` or `/usr`: that, a part of it, or something that has it inside."""
+    writable: bool = True
 
 
 class Ostree(Record, frozen=True, kw_only=True):

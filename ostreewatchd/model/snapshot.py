@@ -77,6 +77,18 @@ class Snapshot(Record, frozen=True, kw_only=True):
                 return directory
         return ""
 
+    @property
+    def soft_rebooted(self) -> bool:
+        """Whether userspace was started anew in this boot: by systemd's count, or because the ledger knows another
+        root with the same boot id. (systemd-soft-reboot.service(8); the kernel's command line tells nothing.)"""
+        if self.system is not None and self.system.soft_reboots:
+            return True
+        root = str(self.ostree.root) if self.ostree.root is not None else ""
+        known = (self.history.switch, self.history.before)
+        return bool(root) and any(
+            one is not None and one.boot_id == self.node.boot_id and one.root not in ("", root) for one in known
+        )
+
     def container(self, container_id: str) -> Optional[Container]:
         for container in self.containers:
             if container.id == container_id:

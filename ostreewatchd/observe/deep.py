@@ -5,6 +5,7 @@ kubelet. Each answers within its deadline or is a problem with its reason."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Optional
 
 from ostreewatchd.model import KubeletView, RuntimeContainer, RuntimePod, RuntimeView, SystemView
 from ostreewatchd.observe import kubelet as kubelets
@@ -41,9 +42,16 @@ class DeepLook:
 def _system() -> SystemView:
     try:
         with Systemd() as systemd:
-            return SystemView(state=systemd.state())
+            return SystemView(state=systemd.state(), soft_reboots=_soft_reboots(systemd))
     except SystemdError as error:
         return SystemView(problem=str(error))
+
+
+def _soft_reboots(systemd: Systemd) -> Optional[int]:
+    try:
+        return systemd.soft_reboots()
+    except SystemdError:
+        return None  # Older than 254, and it has said its state.
 
 
 def _runtime(sockets: Sequence[str]) -> RuntimeView:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host as PID 1 sees it: its mounts, which deployment is booted, live and pending, and what is under way.
-
-Sources: ostree-sysroot.c (which deployment is booted, boot links), ostree-prepare-root(1), starlingx/update
-ostree_utils.py (the binds of an in-service patch)."""
+"""The host as PID 1 sees it: its root and its mounts, which platform it is, and what is under way."""
 
 from __future__ import annotations
 
@@ -11,16 +8,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-from ostreewatchd.model import Deployments, Flag, Live, Sight
-from ostreewatchd.parse import bootentry
-from ostreewatchd.parse.mountinfo import Mount, MountTable, deployment_of, unsafe_mount
+from ostreewatchd.model import Flag, Sight
+from ostreewatchd.parse.mountinfo import MountTable, deployment_of, unsafe_mount
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.peers.paths import LIST_LIMIT, MayNotAnswer, Root
 from ostreewatchd.platforms import GENERIC, PLATFORMS, FlagFile, Platform
 
-_ENTRIES = "/boot/loader/entries"
-_MAX_NAMES = 200
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -132,126 +126,22 @@ def platform_of(root: Root) -> Platform:
     return GENERIC
 
 
-def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
-    """What `/usr` and `/etc` mean now."""
-    usr, etc = sight(host.root, host.table, "/usr"), sight(host.root, host.table, "/etc")
-    booted = _booted(host)
-    deployments = Deployments(
-        booted=booted,
-        usr=usr.deployment,
-        etc=etc.deployment,
-        pending=_pending(host, {booted, etc.deployment, usr.deployment}),
-    )
-    switched = usr.deployment and etc.deployment and booted and booted not in (usr.deployment, etc.deployment)
-    partial = ""
-    if usr.deployment and etc.deployment and usr.deployment != etc.deployment:
-        partial = f"/usr is of {usr.deployment} and /etc of {etc.deployment}"
-        if switched:
-            partial += ", neither of them booted"
-    return Live(
-        deployments=deployments,
-        usr_class=_usr_class(host.table.visible("/usr"), booted),
-        usr_mount=usr.mount,
-        etc_mount=etc.mount,
-        fingerprint=_fingerprint(boot, usr, etc, host.root, host.table, cni_directories),
-        partial=partial,
-    )
-
-
-def fingerprint_now(host: Host, boot: str, cni_directories: Iterable[str]) -> str:
-    """`Live.fingerprint` by what is mounted by now: another one if the host was switched since the look began.
-    Raises HostGone."""
-    table = host.table_now()
-    usr, etc = sight(host.root, table, "/usr"), sight(host.root, table, "/etc")
-    return _fingerprint(boot, usr, etc, host.root, table, cni_directories)
-
-
-def _fingerprint(
-    boot: str, usr: Sight, etc: Sight, root: Root, table: MountTable, cni_directories: Iterable[str]
-) -> str:
-    marks = [f"boot={boot}", _mark("/usr", usr), _mark("/etc", etc)]
-    for path in cni_directories:
-        marks.append(_mark(path, sight(root, table, path)))
-    return " ".join(marks)
-
-
-def _mark(path: str, seen: Sight) -> str:
-    mount = seen.serial if seen.serial is not None else seen.mount.partition(" ")[0]
-    return f"{path}={seen.identity or 'none'}@{mount}"
-
-
-def _usr_class(mount: Optional[Mount], booted: str) -> str:
-    if mount is None:
-        return "foreign"
-    deployment, _ = deployment_of(mount.root)
-    if mount.deleted:
-        return "deleted"
-    if mount.point == "/usr" and mount.fstype == "overlay":
-        if mount.source == "sysext":
-            return "sysext"
-        unlocked = ("lowerdir=usr,", "ostree-unlock-ovl.", "usr-transient", ".usr-ovl-upper")
-        return "ostree-overlay" if any(mark in mount.super_options for mark in unlocked) else "foreign"
-    if deployment:
-        return "self" if deployment == booted else "other-deployment"
-    return "self" if mount.point == "/" else "foreign"
-
-
-def _booted(host: Host) -> str:
-    """The deployment that `/` is: by the mount's root, else by the identity of each deployment's directory
-    (composefs has no deployment in its root)."""
-    mount = host.table.visible("/")
-    if mount is not None:
-        deployment, _ = deployment_of(mount.root)
-        if deployment:
-            return deployment
-    try:
-        root = host.root.what("/").identity
-        for stateroot in host.root.names("/ostree/deploy")[:_MAX_NAMES]:
-            base = f"/ostree/deploy/{stateroot}/deploy"
-            for name in host.root.names(base)[:_MAX_NAMES]:
-                if not name.endswith(".origin") and host.root.what(f"{base}/{name}").identity == root:
-                    return f"{stateroot}-{name}"
-    except OSError:
-        return ""
-    return ""
-
-
-def _pending(host: Host, not_pending: set[str]) -> str:
-    """The deployment of the boot loader entry with the highest version. Not asked where /boot may not answer
-    (an automount would be triggered)."""
-    if unsafe_mount(host.table, _ENTRIES) is not None:
-        return ""
-    best: Optional[bootentry.BootEntry] = None
-    try:
-        for name in host.root.names(_ENTRIES)[:_MAX_NAMES]:
-            if name.endswith(".conf"):
-                entry = bootentry.parse(host.root.read(f"{_ENTRIES}/{name}", bootentry.MAX_BYTES))
-                if entry is not None and (best is None or entry.version > best.version):
-                    best = entry
-        if best is None:
-            return ""
-        target = host.root.readlink(best.link)
-    except OSError:
-        return ""
-    # The link leads out of /ostree/boot.N: `../../../../deploy/<stateroot>/deploy/<checksum>.<serial>`.
-    deployment, _ = deployment_of("/ostree/" + target.replace("../", ""))
-    return "" if deployment in not_pending else deployment
-
-
 def flags(root: Root, files: Iterable[FlagFile]) -> tuple[Flag, ...]:
-    """The flag files that are there, with their age in seconds. One that cannot be looked at counts as there."""
-    found = []
-    for file in files:
-        try:
-            if not root.exists(file.path):
-                continue
-            age = time.time() - root.modified_at(file.path)
-            if age < 0:
-                age = proc.boottime()  # The clock was set back since: it is at the most as old as the boot.
-        except OSError:
-            age = 0.0
-        found.append(Flag(path=file.path, means=file.means, always=file.always, age=age))
-    return tuple(found)
+    """The flag files that are there. One that cannot be looked at counts as there."""
+    return tuple(found for found in (flag(root, file) for file in files) if found is not None)
+
+
+def flag(root: Root, file: FlagFile) -> Optional[Flag]:
+    """The flag file with its age in seconds; None if it is not there."""
+    try:
+        if not root.exists(file.path):
+            return None
+        age = time.time() - root.modified_at(file.path)
+        if age < 0:
+            age = proc.boottime()  # The clock was set back since: it is at the most as old as the boot.
+    except OSError:
+        age = 0.0
+    return Flag(path=file.path, means=file.means, always=file.always, age=age)
 
 
 def kernel_release() -> str:

@@ -20,7 +20,9 @@ from ostreewatchd.model import (
     SystemView,
 )
 from ostreewatchd.observe import host as hosts
+from ostreewatchd.observe import live as lives
 from ostreewatchd.observe.containers import ContainerLooker
+from ostreewatchd.observe.ostree import ostree
 from ostreewatchd.observe.references import references
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.hostmounts import HostMounts
@@ -53,9 +55,9 @@ def glance(host: hosts.Host, settings: Settings) -> Glance:
     platform = hosts.platform_of(host.root)
     directories = tuple(dict.fromkeys((*platform.cni_directories, *settings.cni_directories)))
     boot = hosts.boot_id(host.root)
-    return Glance(
-        host, platform, directories, boot, hosts.live(host, boot, directories), hosts.flags(host.root, platform.flags)
-    )
+    live = lives.live(host, boot, directories)
+    flags = lives.under_way(host, platform, live.deployments.booted)
+    return Glance(host, platform, directories, boot, live, flags)
 
 
 def look(
@@ -94,6 +96,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
             name=hosts.node_name(), boot_id=first.boot_id, kernel=hosts.kernel_release(), platform=platform.name
         ),
         live=first.live,
+        ostree=ostree(host, first.live),
         init_mount_namespace=host.namespace,
         cni_directories=directories,
         writers=platform.writers,
@@ -114,8 +117,9 @@ def _torn(first: Glance) -> str:
     """What moved since the glance: a container that was looked at before a mount and a host that was looked at after
     it differ, and nothing is stale. Mounts that change nothing about the live tree are no reason."""
     host = first.host
-    if hosts.fingerprint_now(host, first.boot_id, first.cni_directories) != first.live.fingerprint:
+    if lives.fingerprint_now(host, first.boot_id, first.cni_directories) != first.live.fingerprint:
         return "the host was switched during the look"
     before = {flag.path for flag in first.flags}
-    came = sorted({flag.path for flag in hosts.flags(host.root, first.platform.flags)} - before)
+    now = lives.under_way(host, first.platform, first.live.deployments.booted)
+    came = sorted({flag.path for flag in now} - before)
     return f"{', '.join(came)} came during the look" if came else ""

@@ -187,6 +187,11 @@ class Mounts(Sequence[Mount]):
             self._made[start] = mount
         return mount
 
+    def below(self, *places: str) -> list[Mount]:
+        """Those whose mount point lies below one of the places, none of which is ASIDE."""
+        starts = tuple(_encode(f"{place}/") for place in places)
+        return [self.at(start) for (_, point), start in self.children.items() if point.startswith(starts)]
+
     def on_device(self, device: str) -> list[Mount]:
         """Those of one filesystem."""
         if self._devices is None:

@@ -6,7 +6,6 @@ form), ostree-sysroot-deploy.c (staged-deployment), rpm-ostree live.rs (referenc
 
 from __future__ import annotations
 
-import os.path
 import re
 import sys
 from typing import Any, NamedTuple, Optional
@@ -53,7 +52,7 @@ def booted(data: bytes, byteorder: str = sys.byteorder) -> BootedRecord:
             raise OstreeStateError(f"backing-root-device-inode is {pair[0]}:{pair[1]}, which no directory has")
         root = Identity(dev=pair[0], ino=pair[1])
     etc = _of_type(values, "transient-etc", str, "")
-    if etc and (not etc.startswith("/") or os.path.normpath(etc) != etc):
+    if etc and (not etc.startswith("/") or ".." in etc.split("/")):
         raise OstreeStateError("transient-etc is no path")
     return BootedRecord(root, _of_type(values, "composefs", bool, False), etc)
 

@@ -54,6 +54,11 @@ class Systemd:
         """Manager.SystemState: initializing, starting, running, degraded, maintenance, stopping."""
         return self._string(_PATH, _MANAGER, b"SystemState")
 
+    def soft_reboots(self) -> int:
+        """Manager.SoftRebootsCount: how often userspace was started anew in this boot. An error too where systemd is
+        older than 254."""
+        return int(self._property(_PATH, _MANAGER, b"SoftRebootsCount", b"u"))
+
     def unit_state(self, unit: str) -> str:
         """The unit's ActiveState, or `not-found`."""
         path = _PATH + b"/unit/" + "".join(c if c.isalnum() else f"_{ord(c):02x}" for c in unit).encode()
@@ -63,13 +68,16 @@ class Systemd:
         return self._string(path, interface, b"ActiveState")
 
     def _string(self, path: bytes, interface: bytes, name: bytes) -> str:
+        value = self._property(path, interface, name, b"s")
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+    def _property(self, path: bytes, interface: bytes, name: bytes, kind: bytes) -> Any:
         try:
-            value = self._bus.get_property(_SERVICE, path, interface, name, b"s")
+            return self._bus.get_property(_SERVICE, path, interface, name, kind)
         except self._error as error:
             raise SystemdError(
                 f"systemd, asked for {name.decode()}: {_text(error)}", "see `systemctl status`"
             ) from error
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 class SystemdActs(Systemd):

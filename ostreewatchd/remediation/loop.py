@@ -121,7 +121,11 @@ def _record_switch(ledger: Ledger, snapshot: Snapshot, config: Settings) -> Opti
         return None
     names = snapshot.live.deployments
     return ledger.record_switch(
-        snapshot.live.fingerprint, snapshot.node.boot_id, names.etc or names.booted, snapshot.taken_boottime
+        snapshot.live.fingerprint,
+        snapshot.node.boot_id,
+        names.etc or names.booted,
+        snapshot.taken_boottime,
+        str(snapshot.ostree.root or ""),
     )
 
 

@@ -173,9 +173,11 @@ class CrashingLedger(Ledger):
         self._hook = hook
         super().__init__(path)
 
-    def record_switch(self, fingerprint: str, boot_id: str, deployment: str, boottime: float) -> Switch:
+    def record_switch(
+        self, fingerprint: str, boot_id: str, deployment: str, boottime: float, root: str = ""
+    ) -> Switch:
         self._hook("before-switch")
-        switch = super().record_switch(fingerprint, boot_id, deployment, boottime)
+        switch = super().record_switch(fingerprint, boot_id, deployment, boottime, root)
         self._hook("after-switch")
         return switch
 

@@ -93,7 +93,7 @@ class FakeHost:
 
     def _plant_tree(self, tree: Path, mark: str) -> None:
         for name in ("etc/cni/net.d", "usr/lib/modules", "usr/etc", "sysroot", "var", "proc", "run", "sys", "tmp",
-                     "ostree"):  # fmt: skip
+                     "ostree", "boot"):  # fmt: skip
             (tree / name).mkdir(parents=True)
         (tree / "etc/cni/net.d/10-calico.conflist").write_text(mark)
         (tree / "usr/lib/modules/mark").write_text(mark)
@@ -121,6 +121,20 @@ class FakeHost:
             bind(f"{new}/etc", "/etc")
             bind(f"{new}/usr/etc", f"{old}/usr/etc", read_only=True)
             bind(f"{new}/etc", f"{old}/etc")
+
+    def unlock(self, *, read_only: bool = False) -> None:
+        """The overlay of `ostree admin unlock` on /usr, with its relative lower directory and no flag file."""
+        self._serial += 1
+        folder = f"/tmp/unlock-{self._serial}"
+        os.makedirs(f"{folder}/upper")
+        os.makedirs(f"{folder}/work")
+        data = f"lowerdir=usr,upperdir={folder}/upper,workdir={folder}/work"
+        mount("overlay", "/usr", "overlay", _MS_RDONLY if read_only else 0, data)
+
+    def write(self, path: str, data: bytes | str = b"") -> None:
+        """A file of libostree's or rpm-ostree's, with its directories."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Path(path).write_bytes(data if isinstance(data, bytes) else data.encode())
 
     def container(
         self,

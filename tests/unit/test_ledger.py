@@ -391,3 +391,26 @@ def test_everybody_may_read_it(path: str) -> None:
     finally:
         os.umask(old)
     assert os.stat(path).st_mode & 0o777 == 0o644
+
+
+def test_the_root_stands_beside_the_fingerprint(path: str) -> None:
+    """In the fingerprint it would make one more switch of what an older version recorded."""
+    filled(path)
+    old = ledger.read(path).switch
+    assert old is not None and old.root == ""
+    with Ledger(path) as book:
+        assert book.record_switch("f", "boot", "debian-x.0", 6.0, "1:2") == old, "no switch: only the version is new"
+        new = book.record_switch("g", "boot", "debian-y.0", 7.0, "3:4")
+    history = ledger.read(path)
+    assert history.switch == new and new.root == "3:4" and history.before == old
+
+
+def test_an_older_versions_ledger_has_no_root(path: str) -> None:
+    """The watcher reads it before any remediation has opened it."""
+    switch = filled(path)
+    db = sqlite3.connect(path)
+    kept = ", ".join(row[1] for row in db.execute("PRAGMA table_info(switch)") if row[1] != "root")
+    db.executescript(f"CREATE TABLE older AS SELECT {kept} FROM switch; DROP TABLE switch;"
+                     "ALTER TABLE older RENAME TO switch")  # fmt: skip
+    db.close()
+    assert ledger.read(path).switch == switch and not ledger.read(path).problem

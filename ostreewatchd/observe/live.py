@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `/usr` and `/etc` mean now, and how a switch is known again.
+
+Sources: ostree-prepare-root(1), starlingx/update ostree_utils.py (the binds of an in-service patch), rpm-ostree
+live.rs (the reference and the stamp of a live-apply)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ostreewatchd.model import Deployments, Flag, Live, Sight
+from ostreewatchd.observe import deployments
+from ostreewatchd.observe.host import Host, flag, flags, sight
+from ostreewatchd.parse.livetree import etc_deployment, usr_class
+from ostreewatchd.parse.mountinfo import MountTable
+from ostreewatchd.peers.paths import Root
+from ostreewatchd.platforms import FlagFile, Platform
+
+STATE = "/run/ostree/deployment-state"
+STAMP = "rpmostree-is-live.stamp"
+IN_PROGRESS = "/ostree/repo/refs/heads/rpmostree/live-apply-inprogress"
+
+
+def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
+    """What `/usr` and `/etc` mean now."""
+    usr, etc = sight(host.root, host.table, "/usr"), sight(host.root, host.table, "/etc")
+    booted = deployments.booted(host)
+    kind = usr_class(host.table.visible("/usr"), booted)
+    in_usr = usr.deployment or (booted if kind.name == "self" else "")
+    in_etc = etc.deployment or etc_deployment(host.table.visible("/etc"), booted)
+    partial = ""
+    if in_usr and in_etc and in_usr != in_etc:
+        partial = f"/usr is of {in_usr} and /etc of {in_etc}"
+        if booted and booted not in (in_usr, in_etc):
+            partial += ", neither of them booted"
+    return Live(
+        deployments=Deployments(
+            booted=booted,
+            usr=in_usr,
+            etc=in_etc,
+            pending=deployments.pending(host, {booted, in_etc, in_usr}),
+            staged=deployments.staged(host),
+        ),
+        usr_class=kind.name,
+        usr_overlay=kind.overlay,
+        usr_mount=usr.mount,
+        etc_mount=etc.mount,
+        fingerprint=_fingerprint(boot, usr, etc, host.root, host.table, cni_directories),
+        partial=partial,
+    )
+
+
+def under_way(host: Host, platform: Platform, booted: str) -> tuple[Flag, ...]:
+    """The platform's flag files that are there, and a live-apply that has not ended. (It holds no lock: of all that
+    it does only its reference tells. Without the booted deployment's stamp that is a leftover of an earlier boot.)"""
+    return (*flags(host.root, platform.flags), *_live_apply(host, booted))
+
+
+def _live_apply(host: Host, booted: str) -> Iterator[Flag]:
+    if not booted:
+        return
+    means = "rpm-ostree is applying a commit to the live /usr, or was interrupted"
+    found = flag(host.root, FlagFile(IN_PROGRESS, means, False))
+    if found is not None and flag(host.root, FlagFile(f"{state_of(booted)}/{STAMP}", "", False)) is not None:
+        yield found
+
+
+def state_of(deployment: str) -> str:
+    """The directory of what libostree and rpm-ostree note about a deployment until the next boot."""
+    return f"{STATE}/{deployment.rpartition('-')[2]}"
+
+
+def fingerprint_now(host: Host, boot: str, cni_directories: Iterable[str]) -> str:
+    """`Live.fingerprint` by what is mounted by now: another one if the host was switched since the look began.
+    Raises HostGone."""
+    table = host.table_now()
+    usr, etc = sight(host.root, table, "/usr"), sight(host.root, table, "/etc")
+    return _fingerprint(boot, usr, etc, host.root, table, cni_directories)
+
+
+def _fingerprint(
+    boot: str, usr: Sight, etc: Sight, root: Root, table: MountTable, cni_directories: Iterable[str]
+) -> str:
+    """The text is in ledgers: in another form the same state would be one more switch, in which a container may be
+    restarted once more. The root is not in it, for a soft reboot makes all mounts below the root anew."""
+    marks = [f"boot={boot}", _mark("/usr", usr), _mark("/etc", etc)]
+    for path in cni_directories:
+        marks.append(_mark(path, sight(root, table, path)))
+    return " ".join(marks)
+
+
+def _mark(path: str, seen: Sight) -> str:
+    mount = seen.serial if seen.serial is not None else seen.mount.partition(" ")[0]
+    return f"{path}={seen.identity or 'none'}@{mount}"
