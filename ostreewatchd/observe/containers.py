@@ -113,7 +113,7 @@ class _Look:
         self._watched = watched
         self._problems = problems
         self._remember = remember
-        self._places = Places(host, watched, problems)
+        self._places = Places(host, watched, problems, platform.links)
         self._owners = Owners(host, platform, problems)
 
     def container(self, process: ContainerProcess) -> Optional[_Known]:

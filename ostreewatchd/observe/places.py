@@ -5,6 +5,7 @@ bundle says that it was given."""
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
@@ -14,6 +15,7 @@ from ostreewatchd.parse.bundle import Bundle, BundleMount
 from ostreewatchd.parse.containermounts import ContainerFilter, host_path_of, inside_deployment, sysroots
 from ostreewatchd.parse.mountinfo import ASIDE, Mount, covers
 from ostreewatchd.peers import proc
+from ostreewatchd.platforms import MovingLink
 
 _SYSROOT = ("/sysroot/", "/ostree/")
 """Where all deployments are side by side: what a container sees of that is no place that anybody works in."""
@@ -34,13 +36,18 @@ class Place(NamedTuple):
 class Places:
     """One look's knowledge of what of a container can be the host's."""
 
-    def __init__(self, host: Host, watched: Sequence[str], problems: list[Problem]) -> None:
+    def __init__(
+        self, host: Host, watched: Sequence[str], problems: list[Problem], links: Sequence[MovingLink] = ()
+    ) -> None:
         """`watched`: directories that are looked at also where they are seen by way of an ancestor's bind."""
         self._host = host
         self._watched = watched
         self._problems = problems
         # Other containers' root filesystems, which a container with the host's `/` has all of.
-        self._filter = ContainerFilter(host.table, unrelated=self._unrelated_overlays())
+        # What is beside them too: a directory that was moved away, or that a link led to.
+        own = {path.rpartition("/")[0] for path in (*watched, *(link.path for link in links)) if covers("/var", path)}
+        self._filter = ContainerFilter(host.table, unrelated=self._unrelated_overlays(), kept=sorted(own))
+        self._links = [(f"{link.path}/", re.compile(_target_of(link), re.DOTALL)) for link in links]
         self._sysroots = sysroots(host.table)
 
     def mounts(self, data: bytes) -> list[Mount]:
@@ -55,7 +62,7 @@ class Places:
         the container if some are left out."""
         places: dict[str, Place] = {}
         for mount in mounts:
-            host_path = self._host_path(mount, spec)
+            host_path = self._by_link(self._host_path(mount, spec))
             if host_path and not host_path.startswith(_SYSROOT) and not self._is_unrelated(mount, host_path):
                 places[mount.point] = Place(host_path, mount.point, "", mount)
         for host_path, path, _, mount in list(places.values()):
@@ -84,6 +91,14 @@ class Places:
     def _matters_less(self, place: Place) -> tuple[bool, str]:
         return (not self._is_related(place.host_path), place.path)
 
+    def _by_link(self, host_path: str) -> str:
+        """The path by way of the link that it was reached by: what a new bind would be of."""
+        for link, target in self._links:
+            match = target.fullmatch(host_path)
+            if match is not None:
+                return link + match.group(1)
+        return host_path
+
     def _host_path(self, mount: Mount, spec: Optional[Bundle]) -> str:
         by_root = host_path_of(mount, self._host.table, self._sysroots)
         best: Optional[BundleMount] = None
@@ -97,3 +112,8 @@ class Places:
         if covers("/var/lib/kubelet", asked):
             return inside_deployment(mount, self._sysroots) or asked
         return asked
+
+
+def _target_of(link: MovingLink) -> str:
+    """What is below a directory that the link leads to, or led to."""
+    return rf"{re.escape(link.path.rpartition('/')[0])}/(?:{link.of})/(.*)"

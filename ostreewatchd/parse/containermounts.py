@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
 
 from ostreewatchd.parse.mountinfo import Mount, MountTable, covers, parse_line
@@ -74,30 +74,37 @@ class ContainerFilter:
 
     Kept: mounts of the devices that the host's tree and its deployments are on, and overlays other than the root
     filesystem. Dropped of the former: the stateroot's `/var`, which all deployments share, so that nothing below it
-    can be stale by a switch."""
+    can be stale by a switch of those; but for what has a life of its own there."""
 
-    def __init__(self, host: MountTable, *, unrelated: frozenset[bytes] = frozenset()) -> None:
-        """`unrelated`: devices of overlays that are no part of the host's tree and are left out, too."""
+    def __init__(
+        self, host: MountTable, *, unrelated: frozenset[bytes] = frozenset(), kept: Iterable[str] = ()
+    ) -> None:
+        """`unrelated`: devices of overlays that are no part of the host's tree and are left out, too. `kept`: paths
+        below `/var` that are not dropped."""
         devices = set()
         for path in ("/", "/usr", "/etc", "/sysroot"):
             mount = host.visible(path)
             if mount is not None:
                 devices.add(mount.device)
         var = host.visible("/var")
-        shared = ""
-        if var is not None and var.device in devices:
-            shared = _escape(var.root if var.point == "/var" else var.root.rstrip("/") + "/var").rstrip("/")
-        var_device = var.device if var is not None else ""
+        var_root = var_device = ""
+        if var is not None:
+            var_device = var.device
+            var_root = _escape(var.root if var.point == "/var" else var.root.rstrip("/") + "/var").rstrip("/")
+        shared = var_root if var_device in devices else ""
+        kept_roots = [var_root + _escape(path[len("/var") :]) for path in kept if var_device]
         self._unrelated = unrelated
-        self._devices = frozenset(device.encode() for device in devices)
+        self._devices = frozenset(device.encode() for device in (*devices, *([var_device] if kept_roots else [])))
         self._on_device = [f" {device} ".encode() for device in sorted(devices)]
         self._of_var = [_encode(f" {var_device} {shared}{end}") for end in "/ "] if shared else []
+        self._kept = [_encode(f" {var_device} {root}{end}") for root in kept_roots for end in "/ "]
         not_var = f"(?!{re.escape(var_device)} {re.escape(shared)}[/ ])" if shared else ""
         on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
         # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
         field = "[^ \\n]"
+        kept_too = "".join(rf"{re.escape(var_device)} {re.escape(root)}(?:/{field}*)? (?!/ )|" for root in kept_roots)
         pattern = (
-            rf"\d+ \d+ (?:{not_var}(?:{on_device}) {field}+ (?!/ )"
+            rf"\d+ \d+ (?:{kept_too}{not_var}(?:{on_device}) {field}+ (?!/ )"
             rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay )"
         )
         self._match = re.compile(_encode(pattern)).match
@@ -121,6 +128,8 @@ class ContainerFilter:
     def _has_none(self, data: bytes) -> bool:
         """Whether counting tells already that no line can match, as it does for nearly all containers."""
         if sum(map(data.count, self._on_device)) != sum(map(data.count, self._of_var)):
+            return False
+        if any(kept in data for kept in self._kept):
             return False
         overlay = data.find(b" - overlay ")
         if overlay < 0:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ostreewatchd.platforms.table import FlagFile, Platform
+from ostreewatchd.platforms.table import FlagFile, MovingLink, Platform
 from ostreewatchd.platforms.tables import GENERIC, PLATFORMS
 
-__all__ = ["GENERIC", "PLATFORMS", "FlagFile", "Platform"]
+__all__ = ["GENERIC", "PLATFORMS", "FlagFile", "MovingLink", "Platform"]

@@ -15,6 +15,15 @@ class FlagFile(NamedTuple):
     """Blocks as long as it is there. Otherwise until the cap: it says only that a script is still to run."""
 
 
+class MovingLink(NamedTuple):
+    """A link that an upgrade moves to another directory beside it. A runtime resolves it when it makes a bind, so what
+    a container has names the directory, and not the link that it was asked for."""
+
+    path: str
+    of: str
+    """Regular expression of the names of the directories that it leads to, one at a time."""
+
+
 class Platform(NamedTuple):
     """One platform. Paths are the host's."""
 
@@ -32,3 +41,4 @@ class Platform(NamedTuple):
     """Directories with a folder a container that has its config.json; `{id}` is the container's id."""
     kubelet_commands: tuple[str, ...]
     manifests: tuple[str, ...]
+    links: tuple[MovingLink, ...] = ()

@@ -3,11 +3,12 @@
 
 Sources: starlingx/update (software_agent.py, ostree_utils.py: flags, order of the binds); starlingx/
 ansible-playbooks (roles/common/bringup-kubemaster: the CNI pods); projectcalico/calico manifests/calico.yaml;
-k8snetworkplumbingwg/multus-cni cmd/thin_entrypoint; containerd and CRI-O defaults."""
+k8snetworkplumbingwg/multus-cni cmd/thin_entrypoint; containerd and CRI-O defaults; k3s-io/k3s pkg/dataverify and
+pkg/cli (data/current); canonical/microk8s microk8s-resources/default-args and canonical/microk8s#4184 (current)."""
 
 from __future__ import annotations
 
-from ostreewatchd.platforms.table import FlagFile, Platform
+from ostreewatchd.platforms.table import FlagFile, MovingLink, Platform
 
 _CONTAINERD = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json"
 _CRIO = "/run/containers/storage/overlay-containers/{id}/userdata/config.json"
@@ -41,7 +42,21 @@ K3S = GENERIC._replace(
     bundles=("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json",),
     kubelet_commands=("k3s-server", "k3s-agent", "k3s"),
     manifests=("/var/lib/rancher/k3s/agent/pod-manifests",),
+    links=(MovingLink("/var/lib/rancher/k3s/data/current", "[0-9a-f]{64}"),),
 )
 
-PLATFORMS: tuple[Platform, ...] = (STARLINGX, K3S)
+_SNAP = "/var/snap/microk8s"
+MICROK8S = GENERIC._replace(
+    name="microk8s",
+    marks=(f"{_SNAP}/current",),
+    cni_directories=(f"{_SNAP}/current/args/cni-network",),
+    runtime_sockets=(f"{_SNAP}/common/run/containerd.sock",),
+    bundles=(f"{_SNAP}/common/run/containerd/io.containerd.runtime.v2.task/k8s.io/{{id}}/config.json",),
+    kubelet_commands=("kubelite", "kubelet"),
+    manifests=(),
+    # The revision of a snap: a number, with an x where it was installed from a file.
+    links=(MovingLink(f"{_SNAP}/current", "x?[0-9]+"),),
+)
+
+PLATFORMS: tuple[Platform, ...] = (STARLINGX, K3S, MICROK8S)
 """Tried in this order; GENERIC where none matches."""

@@ -69,6 +69,8 @@ class Bind(NamedTuple):
 class FakeHost:
     """The host. After the constructor, `/` is the old deployment, as ostree-prepare-root lays it out."""
 
+    bundles = _BUNDLES
+
     def __init__(self, folder: Path) -> None:
         physical = folder / "sysroot"
         self._deploy = "ostree/deploy/debian/deploy"
@@ -79,7 +81,7 @@ class FakeHost:
         self._lay_out(physical, root)
         os.chroot(root)
         os.chdir("/")
-        os.makedirs(_BUNDLES)
+        os.makedirs(self.bundles)
         self._looker = ContainerLooker(remember=True)
         self._serial = 0
 
@@ -168,7 +170,7 @@ class FakeHost:
         return Container(id, name, pid, self._serial)
 
     def write_bundle(self, id: str, name: str, binds: Iterable[Bind], **annotations: str) -> None:
-        os.makedirs(f"{_BUNDLES}/{id}", exist_ok=True)
+        os.makedirs(f"{self.bundles}/{id}", exist_ok=True)
         notes = {
             "container-type": "container", "container-name": name, "sandbox-id": "5" * 64,
             "sandbox-name": f"{name}-x1", "sandbox-namespace": "kube-system", "sandbox-uid": f"uid-of-{name}-x1",
@@ -181,7 +183,7 @@ class FakeHost:
             ],
             "annotations": {f"io.kubernetes.cri.{key}": value for key, value in notes.items()},
         }
-        Path(f"{_BUNDLES}/{id}/config.json").write_text(json.dumps(spec))
+        Path(f"{self.bundles}/{id}/config.json").write_text(json.dumps(spec))
 
     def _in_child(self, id: str, binds: list[Bind], tell: int, group: str, body: Callable[[], None] | None) -> None:
         try:

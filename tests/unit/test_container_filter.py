@@ -12,12 +12,16 @@ from ostreewatchd.parse.mountinfo import Mount, MountTable, parse
 OLD, NEW = "a" * 64, "0123456789abcdef" * 4
 
 
-def wanted(mount: Mount, devices: set[str], var: str, var_device: str) -> bool:
+def wanted(mount: Mount, devices: set[str], var: str, var_device: str, kept: tuple[str, ...] = ()) -> bool:
     """ContainerFilter's docstring, on a parsed line. Nothing at `/`: that is the container's own filesystem."""
     if mount.point == "/":
         return False
     if mount.fstype == "overlay":
         return True
+    for path in kept:
+        own = var.rstrip("/") + path[len("/var") :]
+        if mount.device == var_device and (mount.root == own or mount.root.startswith(own + "/")):
+            return True
     below_var = mount.device == var_device and (mount.root == var or mount.root.startswith(var + "/"))
     return mount.device in devices and not (below_var and var_device in devices and var != "/")
 
@@ -32,7 +36,7 @@ def line(number: int, device: str, root: str, point: str, optional: str, fstype:
     return f"{number} 1 {device} {mangle(root)} {mangle(point)} rw,relatime {optional}- {fstype} {source} rw\n"
 
 
-def filtered(host: str, container: str) -> None:
+def filtered(host: str, container: str, kept: tuple[str, ...] = ()) -> None:
     """The prefilter and the reference agree."""
     table = MountTable(parse(host.encode("utf-8", "surrogateescape")))
     data = container.encode("utf-8", "surrogateescape")
@@ -41,8 +45,9 @@ def filtered(host: str, container: str) -> None:
     var = table.visible("/var")
     assert var is not None
     below = var.root if var.point == "/var" else var.root.rstrip("/") + "/var"
-    expected = [mount for mount in parse(data) if wanted(mount, {mount.device for mount in tops}, below, var.device)]
-    assert list(ContainerFilter(table).lines(data)) == expected
+    devices = {mount.device for mount in tops}
+    expected = [mount for mount in parse(data) if wanted(mount, devices, below, var.device, kept)]
+    assert list(ContainerFilter(table, kept=kept).lines(data)) == expected
 
 
 def host(root: str, usr: str, etc: str, var: str) -> str:
@@ -72,6 +77,10 @@ roots = st.builds(
         [
             "", f"{_STATEROOT}/deploy/{OLD}.0", f"{_STATEROOT}/deploy/{NEW}.1/etc/cni/net.d", f"{_STATEROOT}/var",
             f"{_STATEROOT}/variant", f"/root/ostree/deploy/a b/deploy/{NEW}.0", "/var", "/with space/var",
+_kept = st.sampled_from([(), ("/var/snap/a b",), ("/var/a", "/var/snap")])
+
+
+@given(hosts, st.lists(lines, max_size=12).map("".join), _kept)
             f"{_STATEROOT}/deploy/{OLD}.0.origin", f"{_STATEROOT}/deploy/{OLD[:-1]}.0", f"/deploy/{OLD}.0",
         ]
     ),
@@ -91,12 +100,17 @@ lines = st.builds(
 )
 
 
-@given(hosts, st.lists(lines, max_size=12).map("".join))
-@settings(max_examples=300, deadline=None)
-@example(host("8:1 /", "", "", ""), line(5, "8:1", "/var/lib/x", "/x", "", "ext4"))
-@example(host("8:1 /", "", "", ""), line(5, "8:1", "/etc/a", "/x", "", "ext4") + "torn 1 8:1 /etc")
-def test_equals_the_rule_on_the_whole_table(host_text: str, container_text: str) -> None:
-    filtered(host_text, container_text)
+@given(
+    hosts,
+    st.lists(lines, max_size=12).map("".join),
+    st.sampled_from([(), ("/var/snap/a b",), ("/var/a", "/var/snap")]),
+)
+@settings(max_examples=400, deadline=None)
+@example(host("8:1 /", "", "", ""), line(5, "8:1", "/var/lib/x", "/x", "", "ext4"), ())
+@example(host("8:1 /", "", "", ""), line(5, "8:1", "/var/snap/7/x", "/x", "", "ext4"), ("/var/snap",))
+@example(host("8:1 /", "", "", ""), line(5, "8:1", "/etc/a", "/x", "", "ext4") + "torn 1 8:1 /etc", ())
+def test_equals_the_rule_on_the_whole_table(host_text: str, container_text: str, kept: tuple[str, ...]) -> None:
+    filtered(host_text, container_text, kept)
 
 
 def test_what_is_kept_of_a_pod() -> None:
