@@ -167,6 +167,9 @@ class _Look:
                 for host_path, path, via, mount in places
             ]
         # All of the above asked for the pid: was it one and the same process?
+        now = proc.stat(process.pid)
+        if now is None or now.start_ticks != stat.start_ticks:
+            return None
         if proc.mount_namespace(process.pid) != process.mount_namespace:
             return None
         owner = self._owners.of(process, spec)

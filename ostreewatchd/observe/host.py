@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from ostreewatchd.model import Flag, Sight
-from ostreewatchd.parse.mountinfo import MountTable, deployment_of, unsafe_mount
+from ostreewatchd.parse.mountinfo import MountTable, deployment_of, parse, unsafe_mount
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.peers.paths import LIST_LIMIT, MayNotAnswer, Root
@@ -38,7 +38,7 @@ class Host:
             raise HostGone(f"{error.what}: this needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH") from error
         if namespace is None or table is None or root is None:
             self._release()
-            raise HostGone("PID 1 has no /proc entry")
+            raise HostGone(_no_init())
         self.namespace = namespace
         self.table = table
         self.root = root
@@ -61,9 +61,21 @@ class Host:
         except proc.Unreadable as error:
             raise HostGone(error.what) from error
         if table is None:
-            raise HostGone("PID 1 has no /proc entry")
+            raise HostGone(_no_init())
         self.root.mounts = table
         return table
+
+
+def _no_init() -> str:
+    """Why PID 1 is not to be seen: without CAP_SYS_PTRACE, hidepid= hides all that is somebody else's (proc(5))."""
+    try:
+        own = MountTable(parse(proc.read(os.getpid(), "mountinfo") or b"")).visible("/proc")
+    except proc.Unreadable:
+        own = None
+    for option in own.super_options.split(",") if own is not None else ():
+        if option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off"):
+            return f"PID 1 has no /proc entry: /proc is mounted with {option}, and CAP_SYS_PTRACE is missing"
+    return "PID 1 has no /proc entry"
 
 
 def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False, links: bool = True) -> Sight:

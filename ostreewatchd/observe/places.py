@@ -61,6 +61,11 @@ class Places:
         """Each bind, and each watched directory that is seen by way of an ancestor's bind; bounded, and `where` names
         the container if some are left out."""
         places: dict[str, Place] = {}
+        mounts = list(mounts)
+        if any(mount.point == "/" for mount in mounts):
+            # It changed its root directory to a piece of the host's tree (chroot /host): the bundle's paths are not
+            # the ones that it has now.
+            spec = None
         for mount in mounts:
             host_path = self._by_link(self._host_path(mount, spec))
             if host_path and not host_path.startswith(_SYSROOT) and not self._is_unrelated(mount, host_path):

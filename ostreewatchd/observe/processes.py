@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processes are containers' own, one look per mount namespace; remembers what cannot have changed.
+"""Which process speaks for a container: its first one. What it forked may have another root directory or a mount
+namespace of its own, what was put into it by exec too, and neither is a witness of what the container was given.
 
 A process that was judged once is held by a pidfd, which tells its end without reading anything: a look at which
 nothing new has started reads only the list of pids."""
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Problem
@@ -30,6 +30,14 @@ class ContainerProcess(NamedTuple):
     cgroup_pod_uid: str
 
 
+class _Member(NamedTuple):
+    """A process of a container."""
+
+    pid: int
+    namespace: int
+    pod_uid: str
+
+
 class Processes:
     """The containers' first processes. `remember=False` for a program that looks once or twice."""
 
@@ -37,17 +45,62 @@ class Processes:
         self._remember = remember
         self._held: dict[int, int] = {}
         self._ended = select.epoll() if remember else None
-        self._containers: dict[int, ContainerProcess] = {}
-        self._members: dict[int, int] = {}
-        """Mount namespace by pid, of processes that are not in the host's."""
+        self._containers: dict[str, ContainerProcess] = {}
+        self._members: dict[int, str] = {}
+        """The container by pid."""
 
     def look(self, host_namespace: int) -> tuple[list[ContainerProcess], list[Problem]]:
         """All containers' first processes now, and what could not be read."""
         problems: list[Problem] = []
         # The ended ones first: a pid that is in the list below and held is then the process that was judged.
         self._forget_ended()
-        fresh: dict[int, list[int]] = {}
-        held, judged = self._held, []
+        fresh, judged = self._fresh(host_namespace, problems)
+        around = cgroup.container_ids(_own_cgroup()) if fresh else frozenset()
+        known = {container.mount_namespace: container.container_id for container in self._containers.values()}
+        groups: dict[str, list[_Member]] = {}
+        for pid, namespace in fresh:
+            container_id = known.get(namespace, "")
+            if container_id:
+                self._note(pid, container_id)
+                continue
+            try:
+                data = proc.read(pid, "cgroup")
+            except proc.Unreadable as error:
+                self._release(pid)
+                _add(problems, pid, error)
+                continue
+            container_id = cgroup.container_id(data, around) if data else ""
+            if data and container_id:
+                self._note(pid, container_id)
+                groups.setdefault(container_id, []).append(_Member(pid, namespace, cgroup.pod_uid(data, around)))
+        for container_id, members in groups.items():
+            if container_id in self._containers:
+                continue
+            try:
+                first = _first(members)
+            except proc.Unreadable as error:
+                for one in members:
+                    self._release(one.pid)
+                _add(problems, members[0].pid, error)
+                continue
+            if first is not None:
+                self._containers[container_id] = ContainerProcess(
+                    first.pid, first.namespace, container_id, first.pod_uid
+                )
+        result = list(self._containers.values())
+        if not self._remember:
+            self._containers = {}
+            return result, problems
+        firsts = {one.pid for one in result}
+        for pid in judged:
+            if pid in self._held and pid not in firsts and _is_young(pid):
+                self._release(pid)
+        return result, problems
+
+    def _fresh(self, host_namespace: int, problems: list[Problem]) -> tuple[list[tuple[int, int]], list[int]]:
+        """Processes that were not judged before and are not in the host's mount namespace, with their own; and all
+        that were not judged before."""
+        fresh, held, judged = [], self._held, []
         for pid in proc.pids():
             if pid in held:
                 continue
@@ -58,35 +111,13 @@ class Processes:
                 namespace = proc.mount_namespace(pid)
             except proc.Unreadable as error:
                 self._release(pid)
-                if len(problems) < _MAX_PROBLEMS:
-                    problems.append(Problem(where=f"process {pid}", what=error.what))
+                _add(problems, pid, error)
                 continue
             if namespace is None:
                 self._release(pid)
             elif namespace != host_namespace:
-                fresh.setdefault(namespace, []).append(pid)
-                if self._remember:
-                    self._members[pid] = namespace
-        known = {container.mount_namespace for container in self._containers.values()} if fresh else set()
-        for namespace, members in fresh.items():
-            if namespace in known:
-                continue
-            try:
-                container = _container(namespace, members)
-            except proc.Unreadable as error:
-                if len(problems) < _MAX_PROBLEMS:
-                    problems.append(Problem(where=f"process {members[0]}", what=error.what))
-                continue
-            if container is not None:
-                self._containers[container.pid] = container
-        result = _one_a_container(self._containers.values())
-        if not self._remember:
-            self._containers = {}
-            return result, problems
-        for pid in judged:
-            if pid in held and pid not in self._containers and _is_young(pid):
-                self._release(pid)
-        return result, problems
+                fresh.append((pid, namespace))
+        return fresh, judged
 
     def forget(self) -> None:
         """Judge all anew at the next look."""
@@ -100,6 +131,11 @@ class Processes:
             self._ended.close()
             self._ended = None
 
+    def _note(self, pid: int, container_id: str) -> None:
+        """Remember whose it is, to judge it anew when the container's first process ends."""
+        if pid in self._held:  # Of another one the end is not told; it is judged at each look.
+            self._members[pid] = container_id
+
     def _hold(self, pid: int) -> None:
         if self._ended is None or len(self._held) >= _MAX_HELD:
             return
@@ -111,43 +147,27 @@ class Processes:
         self._ended.register(fd, select.EPOLLIN)
 
     def _forget_ended(self) -> None:
-        if self._ended is None or not self._held:
+        if self._ended is None:
+            return
+        if not self._held:
+            self._containers, self._members = {}, {}
             return
         ended = {fd for fd, _ in self._ended.poll(0, len(self._held))}
-        if not ended:
-            return
-        orphaned = set()
-        for pid, fd in list(self._held.items()):
-            if fd in ended:
-                namespace = self._members.get(pid)
-                if self._containers.pop(pid, None) is not None and namespace is not None:
-                    orphaned.add(namespace)
+        if ended:
+            for pid in [pid for pid, fd in self._held.items() if fd in ended]:
                 self._release(pid)
-        # A namespace whose first process ended is judged anew by those that live on.
-        for pid in [pid for pid, namespace in self._members.items() if namespace in orphaned]:
-            self._release(pid)
+        # A container whose first process ended, or could not be held, is judged anew by those who live on.
+        lost = {one.container_id for one in self._containers.values() if one.pid not in self._held}
+        if lost:
+            self._containers = {key: one for key, one in self._containers.items() if key not in lost}
+            for pid in [pid for pid, container_id in self._members.items() if container_id in lost]:
+                self._release(pid)
 
     def _release(self, pid: int) -> None:
         fd = self._held.pop(pid, None)
         self._members.pop(pid, None)
         if fd is not None:
             os.close(fd)  # That takes it out of the epoll, too: nobody else has it.
-
-
-def _one_a_container(processes: Iterable[ContainerProcess]) -> list[ContainerProcess]:
-    """A process of a container may have made a mount namespace of its own: the oldest is the container's."""
-    first: dict[str, ContainerProcess] = {}
-    for one in processes:
-        other = first.setdefault(one.container_id, one)
-        if other is not one and _started(one.pid) < _started(other.pid):
-            first[one.container_id] = one
-    return list(first.values())
-
-
-def _started(pid: int) -> tuple[float, int]:
-    """Orders processes by their start; one that has ended counts as the youngest."""
-    stat = proc.stat(pid)
-    return (stat.start_ticks if stat is not None else float("inf"), pid)
 
 
 def _is_young(pid: int) -> bool:
@@ -157,17 +177,29 @@ def _is_young(pid: int) -> bool:
     return stat is None or proc.boottime() - stat.start_ticks / proc.TICKS < _BECOMES_WITHIN
 
 
-def _container(namespace: int, members: list[int]) -> Optional[ContainerProcess]:
-    """The container of a mount namespace, by its oldest process; None if it is no container's (a service with
-    a namespace of its own)."""
-    oldest = members[0]
-    if len(members) > 1:
-        starts = [(stat.start_ticks, pid) for pid in members for stat in (proc.stat(pid),) if stat is not None]
-        if not starts:
-            return None
-        oldest = min(starts)[1]
-    groups = proc.read(oldest, "cgroup")
-    container_id = cgroup.container_id(groups) if groups else ""
-    if not groups or not container_id:
-        return None
-    return ContainerProcess(oldest, namespace, container_id, cgroup.pod_uid(groups))
+def _first(members: list[_Member]) -> Optional[_Member]:
+    """A container's first process: the oldest whose parent is not in the container. Of what the same clock tick
+    started (a hundredth of a second), only the parent tells who was first. None: all have ended."""
+    if len(members) == 1:
+        return members[0]
+    pids = {one.pid for one in members}
+    ranked = [
+        ((stat.parent in pids, stat.start_ticks, one.pid), one)
+        for one in members
+        for stat in (proc.stat(one.pid),)
+        if stat is not None
+    ]
+    return min(ranked)[1] if ranked else None
+
+
+def _own_cgroup() -> bytes:
+    """PID 1's. A container that the host itself is in is none on it."""
+    try:
+        return proc.read(1, "cgroup") or b""
+    except proc.Unreadable:
+        return b""
+
+
+def _add(problems: list[Problem], pid: int, error: proc.Unreadable) -> None:
+    if len(problems) < _MAX_PROBLEMS:
+        problems.append(Problem(where=f"process {pid}", what=error.what))

@@ -1,32 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
 """/proc/<pid>/cgroup: which container a process belongs to, and which pod, where the path names it.
 
-Source: cgroups(7); the layouts of kubelet's cgroupfs and systemd drivers, containerd and CRI-O."""
+A container in a container (dind, kind, a kubelet in a pod) is the outer one's: that is the one which somebody on this
+host can restart, and the inner ones end with it. The outer part of the path is also the one that a container cannot
+make up: below its own cgroup it may name whatever it likes.
+
+Source: cgroups(7), cgroup_namespaces(7); the layouts of kubelet's cgroupfs and systemd drivers, containerd, CRI-O."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Set
 
-_CONTAINER = re.compile(rb"[/:-]([0-9a-f]{64})(?:\.scope)?(?=$|/)", re.MULTILINE)
+_CONTAINER = re.compile(rb"(?<=[/:-])(?:(conmon)-)?([0-9a-f]{64})(?:\.scope)?(?=$|/)")
 _POD = re.compile(rb"[/-]pod([0-9a-f]{8}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{12})")
 _UNIT = re.compile(rb"/([^/\n]+\.(?:service|scope))(?=$|/)", re.MULTILINE)
 
 
-def container_id(data: bytes) -> str:
-    """The innermost container's id; empty if the process is in none. conmon's own scope is none."""
-    if b"crio-conmon-" in data:
-        return ""
-    found = _CONTAINER.findall(data)
-    return found[-1].decode() if found else ""
+def container_id(data: bytes, around: Set[str] = frozenset()) -> str:
+    """The outermost container's id; empty if the process is in none. A monitor's own scope (conmon) is none.
+    `around`: containers that the host itself is in (kind: a node is one), which are none on it."""
+    return next((found for found, _ in _containers(data, around)), "")
 
 
-def pod_uid(data: bytes) -> str:
-    """The pod's UID in kubelet's spelling, where the path has it (`cgroupsPerQOS: true`)."""
-    match = _POD.search(data)
-    return match.group(1).decode().replace("_", "-") if match else ""
+def pod_uid(data: bytes, around: Set[str] = frozenset()) -> str:
+    """The UID of that container's pod in kubelet's spelling, where the path has it (`cgroupsPerQOS: true`)."""
+    for _, above in _containers(data, around):
+        found = _POD.findall(above)
+        if found:
+            return str(found[-1].decode()).replace("_", "-")
+    return ""
+
+
+def container_ids(data: bytes) -> frozenset[str]:
+    """All that the path names."""
+    return frozenset(match.group(2).decode() for line in data.split(b"\n") for match in _CONTAINER.finditer(line))
 
 
 def unit(data: bytes) -> str:
     """The systemd unit that the process is of; empty if none is named."""
     found = _UNIT.findall(data)
     return found[-1].decode("utf-8", "replace") if found else ""
+
+
+def _containers(data: bytes, around: Set[str]) -> Iterator[tuple[str, bytes]]:
+    """Of each hierarchy that names one: the outermost, and the path above it."""
+    for line in data.split(b"\n"):
+        for match in _CONTAINER.finditer(line):
+            found = match.group(2).decode()
+            if found in around:
+                continue
+            if not match.group(1):
+                yield found, line[: match.start()]
+            break

@@ -74,7 +74,8 @@ class ContainerFilter:
 
     Kept: mounts of the devices that the host's tree and its deployments are on, and overlays other than the root
     filesystem. Dropped of the former: the stateroot's `/var`, which all deployments share, so that nothing below it
-    can be stale by a switch of those; but for what has a life of its own there."""
+    can be stale by a switch of those; but for what has a life of its own there. The root itself is kept where it is of
+    the host's tree: of a process that changed its root directory to that (chroot /host)."""
 
     def __init__(
         self, host: MountTable, *, unrelated: frozenset[bytes] = frozenset(), kept: Iterable[str] = ()
@@ -102,9 +103,9 @@ class ContainerFilter:
         on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
         # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
         field = "[^ \\n]"
-        kept_too = "".join(rf"{re.escape(var_device)} {re.escape(root)}(?:/{field}*)? (?!/ )|" for root in kept_roots)
+        kept_too = "".join(rf"{re.escape(var_device)} {re.escape(root)}(?:/{field}*)? |" for root in kept_roots)
         pattern = (
-            rf"\d+ \d+ (?:{kept_too}{not_var}(?:{on_device}) {field}+ (?!/ )"
+            rf"\d+ \d+ (?:{kept_too}{not_var}(?:{on_device}) "
             rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay )"
         )
         self._match = re.compile(_encode(pattern)).match
@@ -122,7 +123,7 @@ class ContainerFilter:
             may = fields[2] in devices or b" - overlay " in fields[4]
             if may and self._match(line) is not None:
                 mount = parse_line(line.rstrip(b"\n").decode("utf-8", "surrogateescape"))
-                if mount is not None and mount.point != "/":
+                if mount is not None:
                     yield mount
 
     def _has_none(self, data: bytes) -> bool:

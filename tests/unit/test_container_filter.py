@@ -13,10 +13,8 @@ OLD, NEW = "a" * 64, "0123456789abcdef" * 4
 
 
 def wanted(mount: Mount, devices: set[str], var: str, var_device: str, kept: tuple[str, ...] = ()) -> bool:
-    """ContainerFilter's docstring, on a parsed line. Nothing at `/`: that is the container's own filesystem."""
-    if mount.point == "/":
-        return False
-    if mount.fstype == "overlay":
+    """ContainerFilter's docstring, on a parsed line. An overlay at `/` is the container's own filesystem."""
+    if mount.fstype == "overlay" and mount.point != "/":
         return True
     for path in kept:
         own = var.rstrip("/") + path[len("/var") :]

@@ -11,6 +11,7 @@ from ostreewatchd.parse import bootentry, bundle, cgroup, kubeconfig, manifest, 
 
 ID, INNER = "5f0c" * 16, "ab12" * 16
 UID = "0f3a1f52-7b0e-4d6a-9a3f-2b7d1a5c9e11"
+OTHER_UID = "11111111-7b0e-4d6a-9a3f-2b7d1a5c9e11"
 
 
 @pytest.mark.parametrize(
@@ -27,11 +28,23 @@ UID = "0f3a1f52-7b0e-4d6a-9a3f-2b7d1a5c9e11"
         (f"0::/system.slice/containerd.service/kubepods-besteffort-pod{UID}.slice:cri-containerd:{ID}\n", ID, UID),
         # a static pod's UID has no dashes
         (f"0::/kubepods/pod{UID.replace('-', '')}/{ID}\n", ID, UID.replace("-", "")),
-        # a container in a container is the inner one's
-        (f"0::/kubepods/besteffort/pod{UID}/{ID}/kubepods/burstable/pod{UID}/{INNER}\n", INNER, UID),
+        # a container in a container is the outer one's (dind, a kubelet in a pod), whatever it names its own
+        (f"0::/kubepods/besteffort/pod{UID}/{ID}/kubepods/burstable/pod{OTHER_UID}/{INNER}\n", ID, UID),
+        (f"0::/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-{ID}.scope/docker/{INNER}\n",
+         ID, UID),
+        (f"0::/system.slice/docker-{ID}.scope/kubelet.slice/kubelet-kubepods-pod{UID.replace('-', '_')}.slice/"
+         f"cri-containerd-{INNER}.scope\n", ID, ""),
+        (f"0::/kubepods/pod{UID}/{ID}/crio-conmon-{INNER}.scope\n", ID, UID),
+        # of the old and the new hierarchies (hybrid) the one that names it
+        (f"13:pids:/user.slice\n1:name=systemd:/kubepods/pod{UID}/{ID}\n0::/system.slice/crio.service\n", ID, UID),
+        # as another cgroup namespace sees it; cri-dockerd; podman; k3s and rke2 have containerd's own
+        (f"0::/../../kubepods/pod{UID}/{ID}\n", ID, UID),
+        (f"0::/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/docker-{ID}.scope\n", ID, UID),
+        (f"0::/machine.slice/libpod-{ID}.scope/container\n", ID, ""),
+        (f"0::/machine.slice/libpod-conmon-{ID}.scope\n", "", ""),
         (f"0::/kubepods/pod{UID}/{ID}/init.scope\n", ID, UID),
         # none
-        (f"0::/kubepods.slice/kubepods-pod{UID}.slice/crio-conmon-{ID}.scope\n", "", UID),
+        (f"0::/kubepods.slice/kubepods-pod{UID}.slice/crio-conmon-{ID}.scope\n", "", ""),
         ("0::/system.slice/ssh.service\n", "", ""),
         (f"0::/system.slice/{ID}0\n", "", ""),
         (f"0::/system.slice/x{ID}\n", "", ""),
@@ -42,6 +55,16 @@ UID = "0f3a1f52-7b0e-4d6a-9a3f-2b7d1a5c9e11"
 def test_cgroup(text: str, container: str, pod: str) -> None:
     assert cgroup.container_id(text.encode()) == container
     assert cgroup.pod_uid(text.encode()) == pod
+
+
+def test_a_host_that_is_a_container_itself() -> None:
+    """A node of kind without a cgroup namespace of its own: PID 1's own container is none on the host."""
+    around = cgroup.container_ids(f"2:pids:/docker/{INNER}/init.scope\n0::/\n".encode())
+    assert around == {INNER}
+    data = f"2:pids:/docker/{INNER}/kubelet/kubepods/besteffort/pod{UID}/{ID}\n0::/\n".encode()
+    assert cgroup.container_id(data) == INNER
+    assert (cgroup.container_id(data, around), cgroup.pod_uid(data, around)) == (ID, UID)
+    assert cgroup.container_id(f"0::/docker/{INNER}/system.slice/kubelet.service\n".encode(), around) == ""
 
 
 @pytest.mark.parametrize(
