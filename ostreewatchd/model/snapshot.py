@@ -8,6 +8,7 @@ from typing import Optional
 from ostreewatchd.model.history import History
 from ostreewatchd.model.host import Flag, Live, Ostree
 from ostreewatchd.model.record import Record
+from ostreewatchd.model.settings import Settings
 from ostreewatchd.model.sight import Container, Daemon, Reference, VmSandbox
 from ostreewatchd.model.views import KubeletView, RuntimeView, SystemView
 
@@ -62,6 +63,10 @@ class Snapshot(Record, frozen=True, kw_only=True):
     """None: not asked (the watcher never asks)."""
     kubelet: Optional[KubeletView] = None
     problems: tuple[Problem, ...] = ()
+    settings: Optional[Settings] = None
+    """Those of the node, in a snapshot that was saved, so that the plan is the same anywhere."""
+    anonymized: bool = False
+    """Names, paths and ids are replaced by others."""
 
     def reference(self, host_path: str, mount_namespace: int) -> Optional[Reference]:
         """What a bind of `host_path` by a process in `mount_namespace` would show now."""

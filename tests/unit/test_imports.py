@@ -34,6 +34,10 @@ ADDITIONS: Mapping[tuple[str, str], str] = {
     ("ledger", "model"): "it stores the model's types",
     ("settings", "parse"): "finds the files, and parse/settings.py reads their text",
     ("settings", "model"): "Settings is a type on the arrows: an input of the pure plan",
+    ("replay", "model"): "a snapshot's file is its type, written down",
+    ("replay", "judge"): "what is stale is cut last, and a diff tells which findings came and went",
+    ("replay", "platforms"): "names that the tables know are nobody's and are kept where others are replaced",
+    ("replay", "report"): "a diff is in the words that all else is told in",
     ("plan", "settle"): "a switch under way is a refusal; both are pure and in one row of the table",
 }
 """What the package needs beyond DESIGN's table, and why."""
@@ -131,7 +135,7 @@ def test_nothing_else_imports_a_program() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("where", ["judge", "plan", "settle", "model", "parse"])
+@pytest.mark.parametrize("where", ["judge", "plan", "settle", "model", "parse", "replay"])
 def test_pure_places_have_no_way_to_the_world(where: str) -> None:
     """No I/O, no clock, no environment: not even the modules for it."""
     world = {"os", "time", "socket", "subprocess", "pathlib", "ctypes", "datetime", "random", "uuid", "shutil"}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each text in a Snapshot, a Finding and a Plan is: by it, texts are cut, cleared of secrets and renamed.
+
+A test fails where a text of the model is not in the table; until then it counts as a name, which is never kept."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Callable
+
+import msgspec
+
+
+class Kind(enum.Enum):
+    """What a text may hold."""
+
+    KEPT = "one of a few words of the product's own, or of a published interface: nobody's name"
+    NAME = "a name, an id or a path: of this node and its pods alone"
+    TEXT = "words for people, or a kernel's line, with names in them"
+
+
+_KEPT = """
+Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.usr_class Node.platform PastAct.outcome
+PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy Step.kind Subject.kind
+SystemView.state
+"""
+_NAMES = """
+Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name
+Container.sandbox_id Daemon.name Daemon.unit Deployments.booted Deployments.etc Deployments.pending
+Deployments.staged Deployments.usr Finding.inside Finding.path Flag.path Inside.deployment Inside.point Inside.shows
+Node.boot_id Node.name PastAct.switch_id Pod.name Pod.namespace Pod.uid Reference.host_path RuntimeContainer.id
+RuntimeContainer.name RuntimeContainer.sandbox_id RuntimePod.annotations RuntimePod.labels RuntimePod.name
+RuntimePod.namespace RuntimePod.sandbox_id RuntimePod.uid RuntimeView.socket Seen.deployment
+Settings.cni_directories Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers
+StaticPod.manifest StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id
+Subject.namespace Subject.pod Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id
+VmSandbox.sandbox_id VmSandbox.shim History.set_aside_boot Ostree.live_commit Ostree.live_target
+"""
+_TEXTS = """
+Finding.evidence Finding.reason Finding.remedy Flag.means History.problem History.set_aside KubeletView.problem
+Live.etc_mount Live.fingerprint Live.partial Live.usr_mount Node.kernel Ostree.next_root Ostree.transient_etc
+Ostree.unlocked Ostree.unreadable PastAct.because PastAct.proof Problem.what Problem.where Refusal.because
+Refusal.ends RuntimeView.problem Sight.mount Sight.problem Snapshot.torn Step.because Step.larger Step.smaller
+Switch.fingerprint SystemView.problem
+"""
+
+KINDS: Mapping[str, Kind] = {
+    field: kind
+    for kind, fields in ((Kind.KEPT, _KEPT), (Kind.NAME, _NAMES), (Kind.TEXT, _TEXTS))
+    for field in fields.split()
+}
+"""By `Type.field`."""
+
+Change = Callable[[str, Kind], str]
+
+
+def change_texts(thing: Any, change: Change) -> Any:
+    """The record with each of its texts changed, dictionaries' keys too; all else as it was."""
+    return _changed(thing, Kind.NAME, change)
+
+
+def _changed(thing: Any, kind: Kind, change: Change) -> Any:
+    if isinstance(thing, str):
+        return change(thing, kind)
+    if isinstance(thing, msgspec.Struct):
+        owner = type(thing).__name__
+        values = {}
+        for name in thing.__struct_fields__:
+            value = getattr(thing, name)
+            values[name] = _changed(value, KINDS.get(f"{owner}.{name}", Kind.NAME), change)
+        return type(thing)(**values)
+    if isinstance(thing, tuple):
+        return tuple(_changed(one, kind, change) for one in thing)
+    if isinstance(thing, dict):
+        return {change(key, kind): _changed(value, kind, change) for key, value in thing.items()}
+    return thing
