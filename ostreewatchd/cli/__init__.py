@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from typing import Optional
 
 from ostreewatchd import __version__
-from ostreewatchd.cli import explain, history, plan, remediate, scan, status
-from ostreewatchd.observe.host import HostGone
+from ostreewatchd.cli import explain, history, plan, remediate, scan, snapshot, status
+from ostreewatchd.cli.world import CouldNotKnow
 from ostreewatchd.report.journal import last_words
+from ostreewatchd.report.printable import printable
 
 COULD_NOT_KNOW = 3
-_VERBS = (status, scan, explain, plan, remediate, history)
+_VERBS = (status, scan, explain, plan, remediate, history, snapshot)
 _DESCRIPTION = "Shows what a live switch left in the old deployment, and why it is or is not restarted."
 _EPILOG = (
     "exit status: 0 nothing owed, 1 something is owed, 2 usage, 3 could not know, 4 acted and not cured."
-    " All but history and remediate look at other processes and so need root."
+    " What looks at this host needs root; --from and history do not."
 )
 
 
@@ -39,8 +40,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         status = int(options.run(options))
         sys.stdout.flush()
         return status
-    except HostGone as error:
-        print(f"ostreewatchctl: {error}", file=sys.stderr)
+    except CouldNotKnow as error:
+        print(f"ostreewatchctl: {printable(str(error))}", file=sys.stderr)
         return COULD_NOT_KNOW
     except BrokenPipeError:
         _drop_output()  # Who read it has enough of it.

@@ -5,23 +5,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from ostreewatchd.cli.world import see
+import msgspec
+
+from ostreewatchd.cli.world import from_argument, see
 from ostreewatchd.judge import RULES
 from ostreewatchd.judge.rule import subject_of
 from ostreewatchd.model import Finding, Plan, Subject
 from ostreewatchd.plan import LARGER, SMALLER, plan
 from ostreewatchd.report import words
+from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subject", help="namespace/pod/container, a part of it, or the start of a container's id")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    from_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    config, snapshot, findings = see(deep=True)
+    config, snapshot, findings = see(options, deep=True)
     if not options.subject.strip("/"):
         print("ostreewatchctl: explain needs a subject: namespace/pod/container or a part of it", file=sys.stderr)
         return 2
@@ -30,9 +36,10 @@ def run(options: argparse.Namespace) -> int:
         subjects = [subject_of(one) for one in snapshot.containers]
         known = sorted({str(one) for one in subjects})
         if any(matches(one, options.subject) for one in subjects):
-            print(
+            fresh = (
                 f"{options.subject}: all that it has of the host's tree is what the host has now: nothing to explain"
             )
+            print(json_text(as_object((), Plan())) if options.json else printable(fresh))
             return 0
         print(
             f"ostreewatchctl: no container with a piece of the host's tree matches {options.subject!r}",
@@ -41,13 +48,38 @@ def run(options: argparse.Namespace) -> int:
         for one in known:
             print(f"  {printable(one)}", file=sys.stderr)
         return 2
-    for line in explain(mine, plan(snapshot, findings, config)):
-        print(printable(line))
+    made = plan(snapshot, findings, config)
+    if options.json:
+        print(json_text(as_object(mine, made)))
+    else:
+        for line in explain(mine, made):
+            print(printable(line))
     return 1 if any(finding.owed for finding in mine) else 0
 
 
 def matches(subject: Subject, text: str) -> bool:
     return text in str(subject) or (len(text) >= 6 and subject.container_id.startswith(text))
+
+
+def as_object(findings: Sequence[Finding], made: Plan) -> dict[str, Any]:
+    """What `--json` prints: each finding with its rule, and with the steps and refusals for what is owed."""
+    rules = {rule.name: rule for rule in RULES}
+    return {
+        "explained": [
+            {
+                "finding": msgspec.to_builtins(finding),
+                "proves": rules[finding.rule].proves,
+                "source": rules[finding.rule].source,
+                "steps": [msgspec.to_builtins(one) for one in made.steps if one.subject == finding.subject],
+                "refusals": [
+                    msgspec.to_builtins(one)
+                    for one in made.refusals
+                    if finding.owed and (one.subject is None or one.subject == finding.subject)
+                ],
+            }
+            for finding in findings
+        ]
+    }
 
 
 def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:

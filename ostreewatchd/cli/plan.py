@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from ostreewatchd.cli.world import exit_status, see
+from ostreewatchd.cli.world import exit_status, from_argument, see
 from ostreewatchd.plan import plan
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
@@ -13,10 +13,11 @@ from ostreewatchd.report.jsontext import json_text
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    from_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    config, snapshot, findings = see(deep=True)
+    config, snapshot, findings = see(options, deep=True)
     made = plan(snapshot, findings, config)
     if options.json:
         print(json_text(made))

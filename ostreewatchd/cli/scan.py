@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look now and list what is stale, without asking any process."""
+"""Look now, or into a saved snapshot, and list what is stale; ask no process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import msgspec
 
-from ostreewatchd.cli.world import exit_status, see
+from ostreewatchd.cli.world import exit_status, from_argument, see
 from ostreewatchd.model import Finding, Snapshot
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
@@ -17,10 +17,11 @@ from ostreewatchd.report.printable import printable
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    from_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    _, snapshot, findings = see()
+    _, snapshot, findings = see(options)
     if options.json:
         print(json_text(as_object(snapshot, findings)))
         return exit_status(snapshot, findings)

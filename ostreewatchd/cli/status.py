@@ -9,7 +9,7 @@ import msgspec
 
 from ostreewatchd import ledger
 from ostreewatchd.cli.scan import as_object, since
-from ostreewatchd.cli.world import exit_status, see, unit_states
+from ostreewatchd.cli.world import exit_status, see_host, unit_states
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    config, snapshot, findings = see()
+    config, snapshot, findings = see_host()
     problem = snapshot.history.problem
     last = None
     try:

@@ -1,29 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look for a verb: settings, ledger, snapshot, findings."""
+"""What a verb judges: a look at this host, or a snapshot that was saved on another; and what both have in common.
+
+What looks is imported only by who looks: a saved snapshot is judged anywhere."""
 
 from __future__ import annotations
 
+import argparse
+import os
+import stat
 import sys
+from typing import BinaryIO, Optional
+
+import msgspec
 
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Finding, Settings, Snapshot
-from ostreewatchd.observe.containers import ContainerLooker
-from ostreewatchd.observe.look import look
+from ostreewatchd.model import Finding, Problem, Settings, Snapshot
+from ostreewatchd.replay import form
 
 
-def see(*, deep: bool = False) -> tuple[Settings, Snapshot, tuple[Finding, ...]]:
-    """What is now. `deep` asks runtime, kubelet and systemd too. Raises HostGone."""
+class CouldNotKnow(Exception):
+    """There is nothing to judge; the text says why."""
+
+
+Seen = tuple[Settings, Snapshot, tuple[Finding, ...]]
+
+
+def from_argument(parser: argparse.ArgumentParser) -> None:
+    """`--from`, of each verb that can judge a saved snapshot."""
+    parser.add_argument(
+        "--from", dest="source", metavar="FILE", help="judge this saved snapshot and not this host (-: standard input)"
+    )
+
+
+def see(options: argparse.Namespace, *, deep: bool = False) -> Seen:
+    """What is now, or what `--from` has. `deep`: the verb needs what runtime, kubelet and systemd say too. Raises
+    CouldNotKnow."""
+    source: Optional[str] = getattr(options, "source", None)
+    return _saved(source, deep=deep) if source else see_host(deep=deep)
+
+
+def see_host(*, deep: bool = False) -> Seen:
+    """What is now on this host. Raises CouldNotKnow."""
+    from ostreewatchd.observe.containers import ContainerLooker
+    from ostreewatchd.observe.host import HostGone
+    from ostreewatchd.observe.look import look
+
     config, complaints = settings.load()
     for complaint in complaints:
         print(f"ostreewatchctl: {complaint}", file=sys.stderr)
-    asker = None
+    asker, problems = None, []
     if deep:
-        from ostreewatchd.observe.deep import DeepLook
+        try:
+            from ostreewatchd.observe.deep import DeepLook
 
-        asker = DeepLook()
-    snapshot = look(config, ContainerLooker(remember=False), ledger.read(), deep=asker)
+            asker = DeepLook()
+        except ImportError as error:
+            what = f"not asked, as this installation is not whole: {error}"
+            problems.append(Problem(where="systemd, runtime and kubelet", what=what, hides=False))
+            print(f"ostreewatchctl: systemd, runtime and kubelet: {what}", file=sys.stderr)
+    try:
+        snapshot = look(config, ContainerLooker(remember=False), ledger.read(), deep=asker)
+    except HostGone as error:
+        raise CouldNotKnow(str(error)) from error
+    if problems:
+        snapshot = msgspec.structs.replace(snapshot, problems=(*snapshot.problems, *problems))
     return config, snapshot, judge(snapshot)
+
+
+def _saved(source: str, *, deep: bool) -> Seen:
+    snapshot = read_snapshot(source)
+    if snapshot.settings is None:
+        print("ostreewatchctl: the snapshot has no settings: the defaults are taken", file=sys.stderr)
+    asked = snapshot.system is not None and snapshot.runtime is not None and snapshot.kubelet is not None
+    if deep and not asked:
+        print(
+            "ostreewatchctl: when the snapshot was taken, systemd, runtime and kubelet were not all asked: whether"
+            " they would let a remediation act is not known",
+            file=sys.stderr,
+        )
+    return snapshot.settings or Settings(), snapshot, judge(snapshot)
+
+
+def read_snapshot(source: str) -> Snapshot:
+    """The snapshot in a file, or from standard input for `-`. Raises CouldNotKnow."""
+    name = "standard input" if source == "-" else source
+    try:
+        if source == "-":
+            return form.load(_bounded(sys.stdin.buffer))
+        with open(source, "rb") as file:
+            if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+                raise CouldNotKnow(f"{name}: it is a directory")
+            return form.load(_bounded(file))
+    except OSError as error:
+        raise CouldNotKnow(f"{name}: {error.strerror or error}") from error
+    except form.SnapshotError as error:
+        raise CouldNotKnow(f"{name}: {error}") from error
+
+
+def _bounded(file: BinaryIO) -> bytes:
+    """All of it, or one byte more than a snapshot may have."""
+    return file.read(form.MAX_BYTES + 1)
 
 
 def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...]) -> int:
