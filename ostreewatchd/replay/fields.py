@@ -21,28 +21,29 @@ class Kind(enum.Enum):
 
 
 _KEPT = """
-Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.usr_class Node.platform PastAct.outcome
-PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy Step.kind Subject.kind
-SystemView.state
+Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.usr_class Live.usr_overlay Node.platform
+PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy
+Step.kind Subject.kind Switch.root SystemView.state
 """
 _NAMES = """
 Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name
 Container.sandbox_id Daemon.name Daemon.unit Deployments.booted Deployments.etc Deployments.pending
-Deployments.staged Deployments.usr Finding.inside Finding.path Flag.path Inside.deployment Inside.point Inside.shows
-Node.boot_id Node.name PastAct.switch_id Pod.name Pod.namespace Pod.uid Reference.host_path RuntimeContainer.id
+Deployments.staged Deployments.usr Finding.inside Finding.path Flag.path History.set_aside_boot Inside.deployment
+Inside.point Inside.shows Node.boot_id Node.name Ostree.live_commit Ostree.live_target PastAct.boot_id
+PastAct.switch_id Pause.boot_id Pause.who Pod.name Pod.namespace Pod.uid Reference.host_path RuntimeContainer.id
 RuntimeContainer.name RuntimeContainer.sandbox_id RuntimePod.annotations RuntimePod.labels RuntimePod.name
-RuntimePod.namespace RuntimePod.sandbox_id RuntimePod.uid RuntimeView.socket Seen.deployment
-Settings.cni_directories Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers
-StaticPod.manifest StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id
-Subject.namespace Subject.pod Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id
-VmSandbox.sandbox_id VmSandbox.shim History.set_aside_boot Ostree.live_commit Ostree.live_target
+RuntimePod.namespace RuntimePod.sandbox_id RuntimePod.uid RuntimeView.socket Seen.deployment Settings.cni_directories
+Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers StaticPod.manifest
+StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id Subject.namespace
+Subject.pod Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id VmSandbox.sandbox_id
+VmSandbox.shim
 """
 _TEXTS = """
 Finding.evidence Finding.reason Finding.remedy Flag.means History.problem History.set_aside KubeletView.problem
 Live.etc_mount Live.fingerprint Live.partial Live.usr_mount Node.kernel Ostree.next_root Ostree.transient_etc
-Ostree.unlocked Ostree.unreadable PastAct.because PastAct.proof Problem.what Problem.where Refusal.because
-Refusal.ends RuntimeView.problem Sight.mount Sight.problem Snapshot.torn Step.because Step.larger Step.smaller
-Switch.fingerprint SystemView.problem
+Ostree.unlocked Ostree.unreadable PastAct.because PastAct.proof Pause.problem Pause.why Problem.what Problem.where
+Refusal.because Refusal.ends RuntimeView.problem Sight.mount Sight.problem Snapshot.torn Step.because Step.larger
+Step.smaller Switch.fingerprint SystemView.problem
 """
 
 KINDS: Mapping[str, Kind] = {
