@@ -75,6 +75,7 @@ roots = st.builds(
         [
             "", f"{_STATEROOT}/deploy/{OLD}.0", f"{_STATEROOT}/deploy/{NEW}.1/etc/cni/net.d", f"{_STATEROOT}/var",
             f"{_STATEROOT}/variant", f"/root/ostree/deploy/a b/deploy/{NEW}.0", "/var", "/with space/var",
+            f"{_STATEROOT}/var/snap/a b", f"{_STATEROOT}/var/snap", "/var/snap/a b", "/snap/a b",
             "/with space/var/snap/a",
             f"{_STATEROOT}/deploy/{OLD}.0.origin", f"{_STATEROOT}/deploy/{OLD[:-1]}.0", f"/deploy/{OLD}.0",
         ]
