@@ -8,7 +8,7 @@ import sys
 
 from ostreewatchd.judge import judge
 from ostreewatchd.plan import plan
-from tests.scenarios.kit.builder import Builder
+from tests.scenarios.kit.builder import Builder, Failed
 from tests.scenarios.kit.catalogue import names, scenario
 from tests.scenarios.kit.expect import short, state
 from tests.scenarios.kit.recorded import load, normal, save
@@ -18,9 +18,13 @@ def record(chosen: list[str]) -> None:
     with Builder() as builder:
         for name in chosen:
             one = scenario(name)
-            if one.build is not None:
+            if one.build is None:
+                continue
+            try:
                 save(one.stand_ins(normal(builder.looks(name).root)), one.saved)
-                print(one.saved)
+                print(name)
+            except Failed as error:
+                print(error)
 
 
 def show(chosen: list[str]) -> None:

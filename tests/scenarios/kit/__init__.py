@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from tests.host.fakehost import CNI, NEW, OLD, Bind, bind, mount, umount, unshare_mounts
+from tests.scenarios.kit.calls import move_beneath, silent_filesystem
 from tests.scenarios.kit.expect import Expected
 from tests.scenarios.kit.host import HOST_CNI, Layout, ScenarioHost
 from tests.scenarios.kit.standins import answered, remembered
@@ -20,7 +21,9 @@ __all__ = [
     "answered",
     "bind",
     "mount",
+    "move_beneath",
     "remembered",
+    "silent_filesystem",
     "umount",
     "unshare_mounts",
 ]

@@ -79,13 +79,13 @@ class ScenarioHost(FakeHost):
             os.makedirs(f"{upper}/{name}")
         mount(source, point, "overlay", data=f"lowerdir={lower},upperdir={upper}/upper,workdir={upper}/work")
 
-    def overlay(self, point: str, *, source: str = "overlay", name: str = "") -> str:
-        """Put an overlay over what is at `point`, its upper directory on the disk (below /sysroot, or `/` of a PLAIN
-        host). Returns that directory."""
+    def overlay(self, point: str, *, lower: str = "", source: str = "overlay", name: str = "") -> str:
+        """Put an overlay over what is at `point` (or of `lower`), its upper directory on the disk (below /sysroot, or
+        `/` of a PLAIN host). Returns that directory."""
         self._generation += 1
         below = "" if self.layout is Layout.PLAIN else "/sysroot"
         upper = f"{below}/{name or 'overlay'}-{self._generation}"
-        self._overlay(point, lower=point, upper=upper, source=source)
+        self._overlay(point, lower=lower or point, upper=upper, source=source)
         return upper
 
     def switch(self, checksum: str, *, usr: bool = True, etc: bool = True) -> None:
@@ -97,6 +97,21 @@ class ScenarioHost(FakeHost):
             bind(f"{tree}/usr", "/usr", read_only=True)
         if etc:
             bind(f"{tree}/etc", "/etc")
+
+    def soft_reboot(self, checksum: str = NEW) -> None:
+        """Another deployment is `/`: of what ran only what is told to survive does."""
+        root = "/run/nextroot"
+        os.mkdir(root)
+        bind(self.tree(checksum), root)
+        mount("none", root, flags=_MS_SHARED)
+        bind(f"{self.tree(checksum)}/usr", f"{root}/usr", read_only=True)
+        for name in ("sysroot", "var", "run", "tmp"):
+            bind(f"/{name}", f"{root}/{name}")
+        mount("proc", f"{root}/proc", "proc")
+        os.rmdir(f"{root}/ostree")
+        os.symlink("sysroot/ostree", f"{root}/ostree")
+        os.chroot(root)
+        os.chdir("/")
 
     def tree(self, checksum: str = NEW) -> str:
         """Where a deployment is on the disk."""

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No rule and no clause of a rule is there without a scenario that needs it: each is switched off in turn, and the
+saved Snapshots must be judged or planned otherwise."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.scenarios.kit.catalogue import scenarios
+from tests.scenarios.kit.recorded import load
+from tests.scenarios.kit.switchoff import Bench, Case, clauses, judged_modules, rules_taken_out
+
+JUDGE = "ostreewatchd.judge"
+
+EQUIVALENT: dict[str, str] = {
+    f"{JUDGE}.replaced_file: replaced: mine.identity is None -> False":
+        "what has no identity counts as a directory, of which this rule says nothing",
+    f"{JUDGE}.rule: Rule.__call__: inspect.getdoc(inspect.getmodule(function)) -> False":
+        "what a rule proves is for docs/rules.md alone, which has a test of its own",
+    f"{JUDGE}.rule: Rule.judge: self._judge is None -> False":
+        "a rule without a function is a mistake in its module, and in no Snapshot",
+    f"{JUDGE}.stale_mount: _differs_from_init: reference.mount_namespace == snapshot.init_mount_namespace -> False":
+        "spares a lookup: the reference is then PID 1's own, and equal to itself",
+    f"{JUDGE}.stale_mount: _was_replaced_in_place: mine.identity is None -> False":
+        "for the type checker: who asks has compared the two",
+    f"{JUDGE}.stale_mount: _was_replaced_in_place: theirs.identity is None -> False":
+        "for the type checker: who asks has compared the two",
+}  # fmt: skip
+"""What changes nothing, by place, and why that is right."""
+
+
+AWAITS_SCENARIOS: frozenset[str] = frozenset()
+"""Modules of rules that have landed before their scenarios: to be empty again soon."""
+
+
+def bench() -> Bench:
+    return Bench([Case(one.name, load(one.saved), one.settings) for one in scenarios()])
+
+
+def test_each_rule_and_each_clause_is_needed_by_a_scenario() -> None:
+    judging = bench()
+    alive = set()
+    for module in judged_modules():
+        if not module.name.startswith(JUDGE) or module.name in AWAITS_SCENARIOS:
+            continue
+        mutants = list(clauses(module))
+        if module.name == JUDGE:
+            mutants += rules_taken_out(module)
+        alive |= {mutant.place for mutant in mutants if not judging.killer(mutant)}
+    unproven = sorted(alive - set(EQUIVALENT))
+    assert not unproven, "no scenario needs (see AWAITS_SCENARIOS, too):\n" + "\n".join(unproven)
+    assert not set(EQUIVALENT) - alive, "not equivalent (any more):\n" + "\n".join(sorted(set(EQUIVALENT) - alive))
+
+
+def test_a_clause_is_found_and_forced() -> None:
+    """What the switching off itself is worth."""
+    (module,) = (one for one in judged_modules() if one.name == f"{JUDGE}.stale_mount")
+    texts = {mutant.place.removeprefix(f"{module.name}: "): ast.unparse(mutant.tree) for mutant in clauses(module)}
+    assert "if True:\n        return (False, 'noted only: it is mounted" in texts["_owed: not bind.writable -> True"]
+    assert "if False:\n        return (False, 'noted only: it is mounted" in texts["_owed: not bind.writable -> False"]
+    assert len(set(texts.values())) == len(texts)
