@@ -17,8 +17,8 @@ _HEAD = """\
 # Rules
 
 Each rule proves one thing of one look at the world. *Owed* is what is cured unasked, *noted* what is worth knowing,
-*unknown* what cannot be told, *wrong* a state of the host that contradicts itself. A scenario is a reported fault, built
-as a world and looked at; nothing is found there but what is listed here.
+*unknown* what cannot be told, *wrong* a state of the host that contradicts itself. A scenario is a reported fault,
+built as a world and looked at; nothing is found there but what is listed here.
 """
 
 
