@@ -15,7 +15,7 @@ from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
-from ostreewatchd.model import Finding, Settings, Snapshot, short_name
+from ostreewatchd.model import Finding, Live, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone
 from ostreewatchd.observe.look import Glance, glance, look_on
@@ -39,11 +39,16 @@ _SWITCH_IS_RECENT = 120.0
 """Seconds after a switch during which each mount is a reason to look."""
 
 
+_KINDS = {"stale": Kind.NOTED, "wrong": Kind.WRONG}
+"""Of findings that are not owed."""
+
+
 class _Known(NamedTuple):
     """What the look before said, to report only what is new."""
 
     fingerprint: str
-    pending: str
+    waiting: tuple[str, str]
+    """The deployments that are pending and staged."""
     told: frozenset[tuple[object, ...]]
 
 
@@ -61,7 +66,7 @@ class Watcher:
         self._mounts = HostMounts()
         self._pause: Optional[settle.Pause] = None
         self._timer: Optional[asyncio.TimerHandle] = None
-        self._known = _Known("", "", frozenset())
+        self._known = _Known("", ("", ""), frozenset())
         self._fingerprint = ""
         self._failures = self._resyncs = self._torn = 0
         self.gave_up = asyncio.Event()
@@ -152,7 +157,7 @@ class Watcher:
         if self._fingerprint not in ("", state.fingerprint):
             self._pause = settle.moved(self._pause, now)
         self._fingerprint = state.fingerprint
-        same = state.fingerprint == self._known.fingerprint and state.deployments.pending == self._known.pending
+        same = state.fingerprint == self._known.fingerprint and _waiting(state) == self._known.waiting
         if same and not self._must_look and now - self._switched > _SWITCH_IS_RECENT:
             # Some mount of some pod: nothing that could have made a container stale.
             self._pause = None
@@ -201,15 +206,11 @@ class Watcher:
         state, known = snapshot.live, self._known
         if state.fingerprint != known.fingerprint:
             self._report_switch(snapshot)
-        pending = state.deployments.pending
-        if pending and pending != self._known.pending:
-            self._journal.report(
-                Kind.PENDING,
-                f"{short_name(pending)} is pending: it takes effect with the next reboot and nothing on this host"
-                " uses it yet, so nothing is restarted",
-                deployment=pending,
-            )
         told: set[tuple[object, ...]] = set()
+        for deployment, text in words.waiting(snapshot):
+            told.add((text,))
+            if (text,) not in known.told:
+                self._journal.report(Kind.PENDING, text, deployment=deployment)
         for finding in findings:
             key: tuple[object, ...] = (
                 finding.rule,
@@ -221,7 +222,7 @@ class Watcher:
             )
             told.add(key)
             if key not in self._known.told:
-                kind = Kind.OWED if finding.owed else Kind.NOTED if finding.verdict == "stale" else Kind.UNKNOWN
+                kind = Kind.OWED if finding.owed else _KINDS.get(finding.verdict, Kind.UNKNOWN)
                 self._journal.report(
                     kind, words.finding(finding), subject=finding.subject, rule=finding.rule, path=finding.path,
                     expected=words.identity(finding.expected), actual=words.identity(finding.actual),
@@ -231,14 +232,16 @@ class Watcher:
             told.add((problem.where, problem.what))
             if (problem.where, problem.what) not in known.told:
                 self._journal.report(Kind.UNKNOWN, words.problem(problem))
-        self._known = _Known(state.fingerprint, pending, frozenset(told))
+        self._known = _Known(state.fingerprint, _waiting(state), frozenset(told))
 
     def _report_switch(self, snapshot: Snapshot) -> None:
         """The state is another one than at the look before, or this is the first look."""
         state, names, newest = snapshot.live, snapshot.live.deployments, snapshot.history.switch
         first = not self._known.fingerprint
-        if names.etc != names.booted or names.usr != names.booted:
+        if words.is_switched(state):
             text = "switched without a reboot" if not first else "the host was switched without a reboot"
+        elif first and snapshot.soft_rebooted:
+            text = "soft reboot: userspace was started anew in the same boot"
         else:
             text = "" if first else "a watched directory, or what is mounted over the live tree, is another one"
         if text:
@@ -253,6 +256,10 @@ class Watcher:
         self._switched = self._loop.time()
         for delay in _AFTER_SWITCH:
             self._loop.call_later(delay, self.look_soon)
+
+
+def _waiting(state: Live) -> tuple[str, str]:
+    return state.deployments.pending, state.deployments.staged
 
 
 def _is_installed(first: Glance) -> bool:

@@ -21,7 +21,9 @@ from ostreewatchd.report.printable import printable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("subject", help="namespace/pod/container, a part of it, or the start of a container's id")
+    parser.add_argument(
+        "subject", help="namespace/pod/container, a part of it, the start of a container's id, or `host`"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     from_argument(parser)
 
@@ -34,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     mine = [finding for finding in findings if matches(finding.subject, options.subject)]
     if not mine:
         subjects = [subject_of(one) for one in snapshot.containers]
-        known = sorted({str(one) for one in subjects})
+        known = sorted({str(one) for one in subjects} | {str(finding.subject) for finding in findings})
         if any(matches(one, options.subject) for one in subjects):
             fresh = (
                 f"{options.subject}: all that it has of the host's tree is what the host has now: nothing to explain"
@@ -87,10 +89,7 @@ def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
     rules = {rule.name: rule for rule in RULES}
     for finding in findings:
         rule = rules[finding.rule]
-        yield f"{finding.subject}  (container {finding.subject.container_id[:12]}, pod UID {finding.subject.pod_uid})"
-        yield f"  {finding.path}, in the container {finding.inside}"
-        yield f"    the container has  {words.identity(finding.actual)}"
-        yield f"    the host has now   {words.identity(finding.expected)}"
+        yield from _about(finding)
         for line in finding.evidence:
             yield f"    mount of the {line}"
         yield f"  verdict  {finding.verdict}, {'owed' if finding.owed else 'nothing due'}: {finding.reason}"
@@ -102,6 +101,18 @@ def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
         if finding.verdict == "stale":
             yield f"  smaller  {SMALLER}"
             yield f"  larger   {LARGER}"
+
+
+def _about(finding: Finding) -> Iterator[str]:
+    subject = finding.subject
+    if subject.kind != "container":
+        yield str(subject)
+        yield f"  {finding.path}"
+        return
+    yield f"{subject}  (container {subject.container_id[:12]}, pod UID {subject.pod_uid})"
+    yield f"  {finding.path}, in the container {finding.inside}"
+    yield f"    the container has  {words.identity(finding.actual)}"
+    yield f"    the host has now   {words.identity(finding.expected)}"
 
 
 def _step(finding: Finding, made: Plan) -> Iterator[str]:

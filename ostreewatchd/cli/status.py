@@ -10,6 +10,7 @@ import msgspec
 from ostreewatchd import ledger
 from ostreewatchd.cli.scan import as_object, since
 from ostreewatchd.cli.world import exit_status, see_host, unit_states
+from ostreewatchd.model import Snapshot
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
@@ -47,16 +48,23 @@ def run(options: argparse.Namespace) -> int:
     print(f"node      {snapshot.node.name} ({snapshot.node.platform}), mode {config.mode}")
     print(f"booted    {printable(names.booted) or '-'}")
     print(f"live /etc {printable(names.etc) or '-'}" + (f", first seen {words.when(seen)}" if seen else ""))
-    print(f"live /usr {printable(names.usr) or '-'} ({snapshot.live.usr_class})")
+    print(f"live /usr {printable(names.usr) or '-'} ({_usr(snapshot)})")
     if names.pending:
         print(f"pending   {printable(names.pending)} (takes effect with the next reboot)")
+    if names.staged:
+        locked = ", locked" if snapshot.ostree.staged_is_locked else ""
+        print(f"staged    {printable(names.staged)} (written at shutdown{locked})")
+    if snapshot.ostree.next_root:
+        print(f"next root {printable(snapshot.ostree.next_root)} (takes effect with the next soft reboot)")
     for unit, state in units.items():
         if state != "active":
             print(f"unit      {unit}: {state}")
     for flag in snapshot.flags:
         print(f"flag      {flag.path}: {flag.means} ({flag.age:.0f} s old)")
-    owed, noted, unknown = words.counts(findings)
+    owed, noted, unknown, wrong = words.counts(findings)
     print(f"stale     {owed} owed, {noted} noted, {unknown} unknown, of {snapshot.container_count} containers")
+    if wrong:
+        print(f"wrong     {wrong} with the host, see `ostreewatchctl explain host`")
     for finding in findings:
         print(f"  {words.finding(finding)}")
     for trouble in snapshot.problems:
@@ -73,3 +81,8 @@ def run(options: argparse.Namespace) -> int:
     if snapshot.history.set_aside and snapshot.history.set_aside_boot == snapshot.node.boot_id:
         print(f"ledger    a corrupt one was set aside: {printable(snapshot.history.set_aside)}")
     return exit_status(snapshot, findings)
+
+
+def _usr(snapshot: Snapshot) -> str:
+    kind = snapshot.live.usr_overlay
+    return f"{snapshot.live.usr_class}, {kind}" if kind else snapshot.live.usr_class

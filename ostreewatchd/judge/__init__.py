@@ -6,10 +6,33 @@ from __future__ import annotations
 import msgspec
 
 from ostreewatchd.judge import replaced_file, stale_mount
+from ostreewatchd.judge.host import (
+    live_apply,
+    not_supported,
+    read_only_etc,
+    removed_tree,
+    split_tree,
+    staged,
+    undeploy_danger,
+    unlock,
+    unreadable_state,
+)
 from ostreewatchd.judge.rule import Rule
 from ostreewatchd.model import Finding, Snapshot
 
-RULES: tuple[Rule, ...] = (stale_mount.rule, replaced_file.rule)
+OF_CONTAINERS: tuple[Rule, ...] = (stale_mount.rule, replaced_file.rule)
+OF_THE_HOST: tuple[Rule, ...] = (
+    live_apply.rule,
+    not_supported.rule,
+    read_only_etc.rule,
+    removed_tree.rule,
+    split_tree.rule,
+    staged.rule,
+    undeploy_danger.rule,
+    unlock.rule,
+    unreadable_state.rule,
+)
+RULES: tuple[Rule, ...] = (*OF_CONTAINERS, *OF_THE_HOST)
 
 
 def judge(snapshot: Snapshot) -> tuple[Finding, ...]:
@@ -23,7 +46,7 @@ def judge(snapshot: Snapshot) -> tuple[Finding, ...]:
 
 def _torn(finding: Finding, why: str) -> Finding:
     """What differs in a torn look may be the same (DESIGN invariant 4)."""
-    if finding.verdict != "stale":
+    if finding.verdict not in ("stale", "wrong"):
         return finding
     reason = f"{why}, so it is not known whether {finding.reason}"
     return msgspec.structs.replace(finding, verdict="unknown", owed=False, reason=reason, remedy="none: look again")

@@ -15,6 +15,7 @@ class Cure(enum.Enum):
     """The smallest thing that cures. The value is how a person reads it."""
 
     RESTART_CONTAINER = "stop the container; kubelet starts it again in place"
+    BY_HAND = "none unasked: it is said with what a person can do"
 
 
 Judge = Callable[[Snapshot], Iterator[Finding]]

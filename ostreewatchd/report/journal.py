@@ -33,6 +33,8 @@ class Kind(enum.Enum):
     """A container is stale and a cure is due."""
     NOTED = ("57f937e6d1754ba3a4c1e426fb5057e1", 6)
     """A container is stale and nothing is due unasked."""
+    WRONG = ("5d3c8a0e4f6b4c0f9b1d7e2a6c94f018", 4)
+    """The host contradicts itself, or something is about to do harm; nothing is due of a container."""
     UNKNOWN = ("6a2fb67af9204b60bb93cdc4cabf36d3", 5)
     """Something could not be judged."""
     ASKED = ("f2d9d01db09a47479b0b611f742a0b40", 6)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import Optional
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Finding, Live, PastAct, Problem, Refusal, Seen, Snapshot, Step, short_name
 from ostreewatchd.report.printable import printable
@@ -22,7 +22,34 @@ def live(state: Live) -> str:
         text += f", booted {short_name(names.booted)}"
     if names.pending:
         text += f", pending {short_name(names.pending)}"
+    if names.staged:
+        text += f", staged {short_name(names.staged)}"
     return text
+
+
+def is_switched(state: Live) -> bool:
+    """Whether something else is live than was booted."""
+    names = state.deployments
+    other = state.usr_class in ("other-deployment", "ostree-overlay", "deleted")
+    return bool(names.booted) and (names.etc not in ("", names.booted) or other)
+
+
+def waiting(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """What takes effect later, each deployment with a sentence."""
+    names, ostree = snapshot.live.deployments, snapshot.ostree
+    nothing = "nothing on this host uses it yet, so nothing is restarted"
+    if names.pending:
+        yield (
+            names.pending,
+            f"{short_name(names.pending)} is pending: it takes effect with the next reboot and {nothing}",
+        )
+    if names.staged:
+        locked = ", which is locked, so it is not" if ostree.staged_is_locked else ""
+        text = f"{short_name(names.staged)} is staged: it is to be written at shutdown{locked}; {nothing}"
+        yield names.staged, text
+    if ostree.next_root:
+        name = short_name(ostree.next_root)
+        yield ostree.next_root, f"{name} is prepared for a soft reboot: it takes effect with the next one; {nothing}"
 
 
 def identity(seen: Optional[Seen]) -> str:
@@ -33,7 +60,7 @@ def identity(seen: Optional[Seen]) -> str:
 
 def finding(one: Finding) -> str:
     word = "owed" if one.owed else ("noted" if one.verdict == "stale" else one.verdict)
-    where = one.path if one.path == one.inside else f"{one.path} as {one.inside}"
+    where = one.path if one.inside in ("", one.path) else f"{one.path} as {one.inside}"
     return printable(f"{word}: {one.subject}: {where}: {one.reason}")
 
 
@@ -59,9 +86,17 @@ def problem(one: Problem) -> str:
     return printable(f"not read: {one.where}: {one.what}")
 
 
-def counts(findings: Iterable[Finding]) -> tuple[int, int, int]:
-    """How many are owed, noted and unknown."""
-    owed = noted = unknown = 0
+class Counts(NamedTuple):
+    """How many findings there are of each kind."""
+
+    owed: int
+    noted: int
+    unknown: int
+    wrong: int
+
+
+def counts(findings: Iterable[Finding]) -> Counts:
+    owed = noted = unknown = wrong = 0
     for one in findings:
         if one.owed:
             owed += 1
@@ -69,13 +104,16 @@ def counts(findings: Iterable[Finding]) -> tuple[int, int, int]:
             noted += 1
         elif one.verdict == "unknown":
             unknown += 1
-    return owed, noted, unknown
+        elif one.verdict == "wrong":
+            wrong += 1
+    return Counts(owed, noted, unknown, wrong)
 
 
 def summary(snapshot: Snapshot, findings: Sequence[Finding]) -> str:
     """One line on all: STATUS= of the watcher."""
-    owed, noted, unknown = counts(findings)
+    owed, noted, unknown, wrong = counts(findings)
     text = f"{live(snapshot.live)}; {snapshot.container_count} containers"
     text += f"; {owed} owed, {noted} noted" if owed or noted else "; nothing stale"
     text += f", {unknown} unknown" if unknown else ""
+    text += f", {wrong} wrong with the host" if wrong else ""
     return text + (f", {len(snapshot.problems)} not read" if snapshot.problems else "")

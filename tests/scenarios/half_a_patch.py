@@ -14,4 +14,4 @@ def build(host: ScenarioHost) -> None:
     host.patch(etc=False)
 
 
-EXPECT = Expected()
+EXPECT = Expected(findings=(("split-tree", "wrong", "host", "/etc", "has stopped half-way"),))

@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.scenarios.kit import CNI, HOST_CNI, Bind, Expected, ScenarioHost, mount, unshare_mounts
+from tests.scenarios.kit import CNI, HOST_CNI, NEW, Bind, Expected, ScenarioHost, mount, unshare_mounts
 
 REPORTED = ("openshift/enhancements#593", "containerd/containerd#11912")
+_FIRST = f"/sysroot/ostree/deploy/debian/deploy/{NEW}.0"
 _MS_REC, _MS_SLAVE, _MS_PRIVATE = 0x4000, 1 << 19, 1 << 18
 
 
@@ -32,4 +33,10 @@ def build(host: ScenarioHost) -> None:
     host.switch("c" * 64)
 
 
-EXPECT = Expected(findings=(("stale-mount", "unknown", "calico-node", CNI, "restarting it cures nothing"),))
+EXPECT = Expected(
+    findings=(
+        ("stale-mount", "unknown", "calico-node", CNI, "restarting it cures nothing"),
+        ("undeploy-danger", "wrong", "host", f"{_FIRST}/etc", "which is the live /etc"),
+        ("undeploy-danger", "wrong", "host", f"{_FIRST}/usr", "which is the live /usr"),
+    ),
+)

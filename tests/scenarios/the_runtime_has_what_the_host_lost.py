@@ -18,4 +18,4 @@ def build(host: ScenarioHost) -> None:
     host.patch(usr=False)
 
 
-EXPECT = Expected()
+EXPECT = Expected(findings=(("split-tree", "wrong", "host", "/etc", "has stopped half-way"),))
