@@ -9,14 +9,16 @@ import argparse
 import os
 import stat
 import sys
-from typing import BinaryIO, Optional
-
-import msgspec
+from typing import TYPE_CHECKING, BinaryIO, Optional
 
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Finding, Problem, Settings, Snapshot
+from ostreewatchd.model import Finding, KubeletView, RuntimeView, Settings, Snapshot, SystemView
 from ostreewatchd.replay import form
+
+if TYPE_CHECKING:
+    from ostreewatchd.observe.host import Host
+    from ostreewatchd.platforms import Platform
 
 
 class CouldNotKnow(Exception):
@@ -49,23 +51,30 @@ def see_host(*, deep: bool = False) -> Seen:
     config, complaints = settings.load()
     for complaint in complaints:
         print(f"ostreewatchctl: {complaint}", file=sys.stderr)
-    asker, problems = None, []
-    if deep:
-        try:
-            from ostreewatchd.observe.deep import DeepLook
-
-            asker = DeepLook()
-        except ImportError as error:
-            what = f"not asked, as this installation is not whole: {error}"
-            problems.append(Problem(where="systemd, runtime and kubelet", what=what, hides=False))
-            print(f"ostreewatchctl: systemd, runtime and kubelet: {what}", file=sys.stderr)
+    asker = _Asker() if deep else None
     try:
         snapshot = look(config, ContainerLooker(remember=False), ledger.read(), deep=asker)
     except HostGone as error:
         raise CouldNotKnow(str(error)) from error
-    if problems:
-        snapshot = msgspec.structs.replace(snapshot, problems=(*snapshot.problems, *problems))
     return config, snapshot, judge(snapshot)
+
+
+class _Asker:
+    """Asks systemd, runtime and kubelet, unless this installation is not whole (as it is where a switch took the tree
+    away): what of them is missing may be missed only when they are used. The rest of the look holds."""
+
+    def ask(self, host: Host, platform: Platform) -> tuple[SystemView, RuntimeView, KubeletView]:
+        try:
+            from ostreewatchd.observe.deep import DeepLook
+
+            return DeepLook().ask(host, platform)
+        except ImportError as error:
+            problem = f"not asked, as this installation is not whole: {error}"
+            return (
+                SystemView(problem=problem),
+                RuntimeView(socket="", problem=problem),
+                KubeletView(problem=problem, refusal="kubelet-not-answering"),
+            )
 
 
 def _saved(source: str, *, deep: bool) -> Seen:

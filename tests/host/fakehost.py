@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     """mount(2)."""
-    if _libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, data.encode() or None) != 0:
+    if _libc.mount(os.fsencode(source), os.fsencode(target), kind.encode() or None, flags, data.encode() or None) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"mount {source} on {target}: {os.strerror(code)}")
 

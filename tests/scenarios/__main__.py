@@ -11,6 +11,7 @@ from ostreewatchd.plan import plan
 from tests.scenarios.kit.builder import Builder, Failed
 from tests.scenarios.kit.catalogue import names, scenario
 from tests.scenarios.kit.expect import short, state
+from tests.scenarios.kit.page import PAGE, page
 from tests.scenarios.kit.recorded import load, normal, save
 
 
@@ -45,8 +46,13 @@ def show(chosen: list[str]) -> None:
             print(f"    problem: {problem.where}: {problem.what}")
 
 
+def rules(_: list[str]) -> None:
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
 def main(arguments: list[str]) -> None:
-    verbs = {"record": record, "show": show}
+    verbs = {"record": record, "show": show, "rules": rules}
     if not arguments or arguments[0] not in verbs:
         sys.exit(__doc__)
     verbs[arguments[0]](arguments[1:] or names())

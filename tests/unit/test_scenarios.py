@@ -13,6 +13,7 @@ from ostreewatchd.judge import judge
 from ostreewatchd.plan import plan
 from tests.scenarios.kit.catalogue import FOLDER, names, scenario
 from tests.scenarios.kit.expect import Expected, differences
+from tests.scenarios.kit.page import PAGE, page
 from tests.scenarios.kit.recorded import load, save
 
 
@@ -48,6 +49,10 @@ def _is_within(old: object, new: object) -> bool:
 
 def test_no_snapshot_without_a_scenario() -> None:
     assert {path.stem for path in FOLDER.glob("*.json")} == set(names())
+
+
+def test_the_page_of_rules_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.scenarios rules"
 
 
 def test_one_more_or_one_less_is_told() -> None:

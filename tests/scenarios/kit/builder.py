@@ -22,6 +22,7 @@ import msgspec
 from ostreewatchd.model import History, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.look import look
+from ostreewatchd.replay import form
 from tests.host.namespace import ROOT, remove_cgroups
 from tests.scenarios.kit.catalogue import Scenario, scenario, scenarios
 from tests.scenarios.kit.confined import confine
@@ -83,8 +84,7 @@ class Builder:
         fields = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
         if "error" in fields:
             raise Failed(msgspec.json.decode(fields["error"], type=str))
-        root, watcher = (msgspec.json.decode(fields[one], type=Snapshot) for one in ("root", "watcher"))
-        return Looks(root, watcher)
+        return Looks(form.load(fields["root"]), form.load(fields["watcher"]))
 
 
 def serve(folder: Path) -> None:
@@ -134,7 +134,7 @@ def _world(one: Scenario, folder: Path, tell: int) -> None:
 def _look(one: Scenario, *, remember: bool = False) -> bytes:
     looker = ContainerLooker(remember=remember)
     try:
-        return msgspec.json.encode(look(one.settings, looker, History()))
+        return form.encode(look(one.settings, looker, History())).replace(b"\n", b"")
     finally:
         looker.close()
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from ostreewatchd.model import Snapshot
+from ostreewatchd.replay import form
 
 _TAKEN_AT, _TAKEN_BOOTTIME = 1_800_000_000.0, 100_000.0
 _BOOT = "6f0e2a34-0000-4000-8000-000000000001"
@@ -26,21 +27,22 @@ _MOMENT = 5.0
 
 
 def save(snapshot: Snapshot, path: Path) -> None:
-    """Without what is as it is by default, so that a new field changes no file."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(_said(snapshot)), indent=1) + b"\n")
+    """A snapshot's file, without what is as it is by default: so a new field changes no file."""
+    said = {"format": snapshot.format, **_said(snapshot, msgspec.json.decode(form.encode(snapshot)))}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n")
 
 
-def _said(value: Any) -> Any:
+def _said(value: Any, written: Any) -> Any:
     if isinstance(value, msgspec.Struct):
-        fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
-        return {field.encode_name: _said(one) for field, one in fields if one != field.default}
+        fields = [(field, getattr(value, field.name)) for field in msgspec.structs.fields(value)]
+        return {field.name: _said(one, written[field.name]) for field, one in fields if one != field.default}
     if isinstance(value, tuple):
-        return [_said(one) for one in value]
-    return value
+        return [_said(one, as_written) for one, as_written in zip(value, written)]
+    return written
 
 
 def load(path: Path) -> Snapshot:
-    return msgspec.json.decode(path.read_bytes(), type=Snapshot)
+    return form.load(path.read_bytes())
 
 
 def normal(snapshot: Snapshot) -> Snapshot:

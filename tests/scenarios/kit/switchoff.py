@@ -120,7 +120,8 @@ def clauses(module: Module) -> Iterator[Mutant]:
     finder.visit(module.tree)
     for function, node in finder.found.values():
         for value in (True, False):
-            tree = _Forced(node, value).visit(copy.deepcopy(module.tree))
+            tree = copy.deepcopy(module.tree)
+            _Forced(node, value).visit(tree)
             yield Mutant(f"{module.name}: {function}: {ast.unparse(node)} -> {value}", module.name, tree)
 
 
