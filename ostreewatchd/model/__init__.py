@@ -28,6 +28,7 @@ from ostreewatchd.model.record import (
 from ostreewatchd.model.settings import (
     Mode,
     Settings,
+    Window,
 )
 from ostreewatchd.model.sight import (
     Bind,
@@ -105,5 +106,6 @@ __all__ = [
     "SystemView",
     "Verdict",
     "VmSandbox",
+    "Window",
     "short_name",
 ]

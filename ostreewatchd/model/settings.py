@@ -10,6 +10,22 @@ from ostreewatchd.model.record import Record
 Mode = Literal["heal", "observe"]
 
 
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+class Window(Record, frozen=True, kw_only=True):
+    """A time of the week, in UTC, in which restarts are allowed. Minutes; a week begins on Monday at 00:00."""
+
+    start: int
+    minutes: int
+
+    def __str__(self) -> str:
+        def moment(minute: int) -> str:
+            return f"{_DAYS[minute // 1440 % 7]} {minute // 60 % 24:02d}:{minute % 60:02d}"
+
+        return f"{moment(self.start)}-{moment(self.start + self.minutes)}"
+
+
 class Settings(Record, frozen=True, kw_only=True):
     """All settings with their defaults. A key in the configuration file is a field here."""
 
@@ -22,5 +38,11 @@ class Settings(Record, frozen=True, kw_only=True):
     """Seconds between looks that nothing asked for."""
     proof: float = 90.0
     """Seconds that kubelet has to start a stopped container again."""
+    per_switch: int = 20
+    """Restarts that one switch may cost."""
+    per_hour: int = 40
+    """Restarts in an hour, whatever the switch."""
+    windows: tuple[Window, ...] = ()
+    """Outside of these nothing is restarted. Empty: always allowed."""
     cni_directories: tuple[str, ...] = ()
     """CNI configuration directories besides the platform's own."""

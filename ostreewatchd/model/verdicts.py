@@ -40,12 +40,14 @@ class Finding(Record, frozen=True, kw_only=True):
 class Step(Record, frozen=True, kw_only=True):
     """One act."""
 
-    kind: Literal["stop-container"]
+    kind: Literal["stop-container", "stop-sandbox"]
     subject: Subject
     sandbox_id: str
     attempt: Optional[int]
     grace: int
     """Seconds between SIGTERM and SIGKILL."""
+    allowance: float = 0.0
+    """Seconds that the proof may take on top of ProofSec: kubelet's known back-off, a new sandbox."""
     because: str
     smaller: str
     larger: str
@@ -57,6 +59,8 @@ class Refusal(Record, frozen=True, kw_only=True):
     name: str
     because: str
     ends: str
+    ends_at: Optional[float] = None
+    """When that is, if it is known."""
     subject: Optional[Subject] = None
     alarm: bool = False
     """Does not end by itself: a person has to look."""

@@ -26,6 +26,9 @@ class RuntimeContainer(Record, frozen=True, kw_only=True):
     name: str
     attempt: int
     running: bool
+    created_at: Optional[float] = None
+    finished_at: Optional[float] = None
+    """Asked for only where kubelet's back-off depends on it."""
 
 
 class RuntimeView(Record, frozen=True, kw_only=True):
@@ -35,6 +38,10 @@ class RuntimeView(Record, frozen=True, kw_only=True):
     problem: str = ""
     pods: tuple[RuntimePod, ...] = ()
     containers: tuple[RuntimeContainer, ...] = ()
+
+    def has_pod(self, uid: str) -> bool:
+        """Whether a sandbox of the pod is listed, also one that has ended."""
+        return any(pod.uid == uid for pod in self.pods)
 
     def has_ready_pod(self, uid: str) -> bool:
         """Whether a sandbox of the pod is up: of a pod that is gone, an ended one may still be listed."""

@@ -4,6 +4,7 @@ kubelet. Each answers within its deadline or is a problem with its reason."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Optional
 
@@ -11,11 +12,16 @@ from ostreewatchd.model import KubeletView, RuntimeContainer, RuntimePod, Runtim
 from ostreewatchd.observe import kubelet as kubelets
 from ostreewatchd.observe.host import Host
 from ostreewatchd.peers.cri.client import Runtime
+from ostreewatchd.peers.cri.types import RuntimeContainer as Listed
+from ostreewatchd.peers.cri.types import Sandbox
 from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.peers.systemd import Systemd, SystemdError
 from ostreewatchd.platforms import Platform
 
 _DEADLINE = 3.0
+_BACK_OFF_LASTS = 900.0
+"""Seconds: kubelet's 10 min, and room for a clock step."""
+_MAX_ENDS = 50
 
 # Of other people's labels and annotations only these are kept: the rest may hold anything.
 _LABELS = (
@@ -61,6 +67,7 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
         try:
             with Runtime.connect(socket, deadline=_DEADLINE) as runtime:
                 sandboxes, containers = runtime.sandboxes(), runtime.containers()
+                ends = _ends(runtime, sandboxes, containers)
         except PeerError as error:
             problems.append(str(error))
             continue
@@ -85,8 +92,38 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
                     name=one.name,
                     attempt=one.attempt,
                     running=one.state == "running",
+                    created_at=one.created_ns / 1e9 if one.created_ns > 0 else None,
+                    finished_at=ends.get(one.id),
                 )
                 for one in containers
             ),
         )
     return RuntimeView(socket="", problem="; ".join(problems))
+
+
+def _ends(runtime: Runtime, sandboxes: Sequence[Sandbox], containers: Sequence[Listed]) -> dict[str, float]:
+    """When the predecessors of containers that were restarted a short time ago ended: kubelet's back-off depends on
+    it, and only then. Of a predecessor that cannot be asked for nothing is known."""
+    pods = {one.id: one.uid for one in sandboxes}
+    young = time.time() - _BACK_OFF_LASTS
+    found: dict[str, float] = {}
+    for one in containers:
+        if one.state != "running" or one.attempt < 2 or one.created_ns / 1e9 < young:
+            continue
+        older = [
+            other
+            for other in containers
+            if other.state == "exited"
+            and other.name == one.name
+            and pods.get(other.sandbox_id) == pods.get(one.sandbox_id)
+            and other.attempt < one.attempt
+        ]
+        if not older or len(found) >= _MAX_ENDS:
+            continue
+        try:
+            status = runtime.container_status(max(older, key=lambda other: other.attempt).id)
+        except PeerError:
+            continue
+        if status.finished_ns is not None:
+            found[status.id] = status.finished_ns / 1e9
+    return found

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ostreewatchd.parse.times import duration, windows
+
 MAX_BYTES = 64 << 10
 
 
@@ -37,6 +39,9 @@ _KEYS = {
     ("Watch", "CNIDirectories"): _Key("cni_directories", "paths"),
     ("Remediation", "Mode"): _Key("mode", "mode"),
     ("Remediation", "ProofSec"): _Key("proof", "seconds", 1, 600),
+    ("Remediation", "RestartsPerSwitch"): _Key("per_switch", "count", 0, 1000),
+    ("Remediation", "RestartsPerHour"): _Key("per_hour", "count", 0, 1000),
+    ("Remediation", "Windows"): _Key("windows", "windows"),
 }
 
 
@@ -93,13 +98,13 @@ def _value(key: _Key, text: str) -> object:
             if path.rstrip("/").count("/") < 2:
                 raise ValueError(f"{path!r} is too wide: a directory of the first level is no CNI directory")
         return tuple(path.rstrip("/") for path in paths)
-    scale = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
-    unit = next((unit for unit in ("ms", "min", "s", "h") if text.endswith(unit)), "")
-    number = text[: len(text) - len(unit)].strip()
-    try:
-        seconds = float(number) * scale.get(unit, 1.0)
-    except ValueError:
-        raise ValueError("must be a number of seconds, or end in ms, s, min or h") from None
+    if key.kind == "windows":
+        return windows(text)
+    if key.kind == "count":
+        if not text.isdecimal() or not key.low <= int(text) <= key.high:
+            raise ValueError(f"must be a whole number between {key.low:g} and {key.high:g}")
+        return int(text)
+    seconds = duration(text)
     if not key.low <= seconds <= key.high:
         raise ValueError(f"must be between {key.low:g} and {key.high:g} seconds")
     return seconds

@@ -8,7 +8,17 @@ from typing import NamedTuple, Optional
 from ostreewatchd import settle
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
-from ostreewatchd.model import History, OutcomeName, PastAct, Settings, Snapshot, Step, Subject, Switch
+from ostreewatchd.model import (
+    History,
+    OutcomeName,
+    PastAct,
+    RuntimeView,
+    Settings,
+    Snapshot,
+    Step,
+    Subject,
+    Switch,
+)
 from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeSilent
 from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.remediation.proof import Proof, prove
@@ -17,6 +27,8 @@ from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
 
 _PROOF_INTERVAL = 0.25
+_RESUMED = 120.0
+"""Seconds on top of ProofSec for an act that an earlier run began: what it allowed for is not known any more."""
 _WAITS_FOR_NUMBER = 8
 """Looks for which a proof waits for kubelet's number of the attempt: the log that has it comes a little later."""
 
@@ -27,6 +39,8 @@ class Outcome(NamedTuple):
     name: OutcomeName
     text: str
     stopped: bool = False
+    failure: str = ""
+    """As PastAct.failure."""
 
 
 class Curer:
@@ -52,6 +66,8 @@ class Curer:
             return self._conclude(act, step.subject, Outcome("not-needed", "a second look no longer found it stale"))
         if settle.in_progress(again.flags, complete=settle.complete(again), cap=self._settings.settle_cap):
             return Outcome("", "a switch began meanwhile")
+        if _is_paused(self._ledger.history(), again):
+            return Outcome("", "a pause was ordered meanwhile")
         socket = snapshot.runtime.socket if snapshot.runtime else ""
         self._journal.report(Kind.INTENT, words.step(step), subject=step.subject, switch=switch.id, act=act)
         started = self._world.monotonic()
@@ -62,7 +78,8 @@ class Curer:
         except PeerError as error:
             self._journal.report(Kind.FAILED, f"{step.subject}: not stopped: {error}", subject=step.subject)
             return Outcome("", str(error))
-        return self._conclude(act, step.subject, self._prove(step.subject, switch, started, said))
+        limit = self._settings.proof + step.allowance
+        return self._conclude(act, step.subject, self._prove(step.subject, step.kind, switch, started, said, limit))
 
     def resume(self, act: PastAct, snapshot: Snapshot) -> Outcome:
         """Find out how an act ended whose outcome an interruption kept from being written. The container itself
@@ -72,37 +89,41 @@ class Curer:
             return self._conclude(act.id, act.subject, Outcome("abandoned", "another switch came before its outcome"))
         if snapshot.container(act.subject.container_id) is not None:
             return Outcome("", "it still runs")
-        outcome = self._prove(act.subject, switch, self._world.monotonic(), "resumed")
+        limit = self._settings.proof + _RESUMED
+        outcome = self._prove(act.subject, act.step, switch, self._world.monotonic(), "resumed", limit)
         return self._conclude(act.id, act.subject, outcome)
 
     def _still_owed(self, snapshot: Snapshot, step: Step) -> bool:
         return any(one.owed and one.subject.container_id == step.subject.container_id for one in judge(snapshot))
 
-    def _prove(self, subject: Subject, switch: Switch, started: float, said: str) -> Outcome:
-        """Look until the successor is there and fresh, no longer than ProofSec."""
+    def _prove(self, subject: Subject, kind: str, switch: Switch, started: float, said: str, limit: float) -> Outcome:
+        """Look until the successor is there and fresh, no longer than `limit` seconds."""
         proof = Proof("not-yet", "")
         waits_for_number = _WAITS_FOR_NUMBER
-        for _ in range(int(self._settings.proof / _PROOF_INTERVAL) + 1):
+        for _ in range(int(limit / _PROOF_INTERVAL) + 1):
             snapshot = self._world.look(History(), deep=False)
             proof = prove(snapshot, subject)
             waited = self._world.monotonic() - started
-            numbered = proof.attempt is not None or not waits_for_number or waited >= self._settings.proof
+            numbered = proof.attempt is not None or not waits_for_number or waited >= limit
             if proof.verdict == "cured" and not numbered:
                 waits_for_number -= 1
             elif proof.verdict == "cured":
                 return Outcome("cured", f"{proof.text}; {waited:.1f} s after the stop ({said})", True)
             if snapshot.live.fingerprint != switch.fingerprint:
                 return Outcome("superseded", f"another switch came before the proof: {proof.text}", True)
-            if waited >= self._settings.proof:
+            if waited >= limit:
                 break
             self._world.sleep(_PROOF_INTERVAL)
         runtime = self._world.look(History(), deep=True).runtime
-        if runtime is not None and not runtime.problem and not runtime.has_ready_pod(subject.pod_uid):
+        if runtime is not None and not runtime.problem and _is_gone(runtime, kind, subject):
             return Outcome("pod-gone", "the runtime has no such pod any more", True)
-        return Outcome("not-cured", f"{proof.text} {self._settings.proof:g} s after the stop ({said})", True)
+        failure = proof.failure
+        if failure == "container-will-not-start" and kind == "stop-sandbox":
+            failure = "sandbox-will-not-start"
+        return Outcome("not-cured", f"{failure}: {proof.text} {limit:g} s after the stop ({said})", True, failure)
 
     def _conclude(self, act: int, subject: Subject, outcome: Outcome) -> Outcome:
-        self._ledger.conclude(act, outcome.name, outcome.text)
+        self._ledger.conclude(act, outcome.name, outcome.text, outcome.failure)
         kind = {"cured": Kind.CURED, "not-cured": Kind.NOT_CURED}.get(outcome.name, Kind.ENDED)
         self._journal.report(
             kind,
@@ -111,8 +132,21 @@ class Curer:
             proof=outcome.text,
             act=act,
             outcome=outcome.name,
+            failure=outcome.failure or None,
         )
         return outcome
+
+
+def _is_gone(runtime: RuntimeView, kind: str, subject: Subject) -> bool:
+    """After a sandbox stop, kubelet may still have to make another: an ended one is listed as long as the pod is."""
+    return not (runtime.has_pod(subject.pod_uid) if kind == "stop-sandbox" else runtime.has_ready_pod(subject.pod_uid))
+
+
+def _is_paused(history: History, snapshot: Snapshot) -> bool:
+    pause = history.pause
+    return pause is not None and pause.holds(
+        now=snapshot.taken_at, boottime=snapshot.taken_boottime, boot_id=snapshot.node.boot_id
+    )
 
 
 def _open_act(history: History, switch: Switch, step: Step) -> Optional[int]:

@@ -40,13 +40,15 @@ class Did(NamedTuple):
 
     stopped: int = 0
     cured: int = 0
-    failed: bool = False
+    failed: frozenset[tuple[str, str]] = frozenset()
+    """Subjects of which the last proof did not come."""
 
-    def and_then(self, outcome: Outcome) -> Did:
+    def and_then(self, key: tuple[str, str], outcome: Outcome) -> Did:
+        failed = self.failed - {key} if outcome.name else self.failed
         return Did(
             self.stopped + outcome.stopped,
             self.cured + (outcome.name == "cured"),
-            self.failed or outcome.name == "not-cured",
+            failed | {key} if outcome.name == "not-cured" else failed,
         )
 
     def __str__(self) -> str:
@@ -73,17 +75,17 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
             switch = _record_switch(ledger, snapshot, config)
             # With the switch that was just recorded: an act of an older one is over and waits for no proof.
             snapshot = msgspec.structs.replace(snapshot, history=ledger.history())
-            resumed = [curer.resume(act, snapshot) for act in snapshot.history.acts if not act.outcome]
-            for outcome in resumed:
-                did = did.and_then(outcome)
-            if any(outcome.name for outcome in resumed):
+            resumed = [(act, curer.resume(act, snapshot)) for act in snapshot.history.acts if not act.outcome]
+            for act, outcome in resumed:
+                did = did.and_then(act.subject.key, outcome)
+            if any(outcome.name for _, outcome in resumed):
                 continue  # Time has passed: look again.
             plan = _without(make_plan(snapshot, findings, config), could_not)
-            if not plan.steps or switch is None or did.failed:
+            if not plan.steps or switch is None:
                 return _result(plan, findings, did)
             step = plan.steps[0]
             outcome = curer.cure(step, snapshot, switch)
-            did = did.and_then(outcome)
+            did = did.and_then(step.subject.key, outcome)
             if not outcome.stopped:
                 tries[step.subject.key] += 1
                 if tries[step.subject.key] >= _MAX_TRIES:

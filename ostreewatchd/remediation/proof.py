@@ -16,6 +16,8 @@ class Proof(NamedTuple):
     text: str
     attempt: Optional[int] = None
     """Kubelet's number of the successor, once its log is there."""
+    failure: str = "still-stale"
+    """What it would be called if nothing changed any more: see PastAct.failure."""
 
 
 def prove(snapshot: Snapshot, subject: Subject) -> Proof:
@@ -28,11 +30,11 @@ def prove(snapshot: Snapshot, subject: Subject) -> Proof:
     successor: Optional[Container] = None
     for container in snapshot.containers:
         if container.id == subject.container_id:
-            return Proof("not-yet", "it still runs")
+            return Proof("not-yet", "it still runs", failure="container-will-not-stop")
         if (container.pod.uid, container.name) == subject.key:
             successor = container
     if successor is None:
-        return Proof("not-yet", "kubelet has not started it again")
+        return Proof("not-yet", "kubelet has not started it again", failure="container-will-not-start")
     due = {bind.path: bind for bind in successor.binds if not bind.via and snapshot.cni_directory_of(bind.host_path)}
     for finding in judge(snapshot):
         if finding.subject.container_id == successor.id and finding.inside in due:

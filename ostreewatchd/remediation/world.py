@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from ostreewatchd.act.stop import stop_container
+from ostreewatchd.act import stop as acts
 from ostreewatchd.model import History, Settings, Snapshot, Step
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.deep import DeepLook
@@ -20,7 +20,7 @@ class World(Protocol):
     def look(self, history: History, *, deep: bool) -> Snapshot: ...
 
     def stop(self, step: Step, socket: str) -> str:
-        """Stop the step's container; what the runtime said. Raises PeerError."""
+        """Stop the step's container or sandbox; what the runtime said. Raises PeerError."""
         ...
 
     def monotonic(self) -> float: ...
@@ -45,7 +45,7 @@ class RealWorld:
         )
 
     def stop(self, step: Step, socket: str) -> str:
-        return stop_container(step, socket)
+        return acts.stop(step, socket)
 
     def monotonic(self) -> float:
         return time.monotonic()

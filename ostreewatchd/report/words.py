@@ -66,7 +66,8 @@ def finding(one: Finding) -> str:
 
 def refusal(one: Refusal) -> str:
     who = f"{one.subject}: " if one.subject else ""
-    return printable(f"{who}refused ({one.name}): {one.because}. Ends {one.ends}")
+    at = f" ({when(one.ends_at)})" if one.ends_at is not None else ""
+    return printable(f"{who}refused ({one.name}): {one.because}. Ends {one.ends}{at}")
 
 
 def step(one: Step) -> str:

@@ -12,9 +12,9 @@ from typing import Literal
 import msgspec
 
 from ostreewatchd.ledger import Ledger
-from ostreewatchd.model import History, Snapshot, Step, Switch
+from ostreewatchd.model import Daemon, History, Snapshot, Step, Switch
 from tests.unit import worlds
-from tests.unit.worlds import BOOTED_AT, CNI, there
+from tests.unit.worlds import BOOTED_AT, CNI, HOST, RUNTIME, there
 
 Return = Literal["fresh", "stale", "never", "pod-deleted"]
 Hook = Callable[[str], None]
@@ -44,6 +44,11 @@ class Subject:
     """When kubelet starts it again; None while it runs or if that will never be."""
     runs: bool = True
     pod_exists: bool = True
+    shim: int | None = None
+    """The generation that its sandbox's shim sees, in a mount namespace of its own; None: the host's."""
+    sandbox_up: bool = True
+    new_sandbox: Return = "fresh"
+    """What comes of it when its sandbox is stopped."""
 
 
 @dataclass
@@ -57,6 +62,8 @@ class Node:
     host_serial: int = 10
     stops: Counter[tuple[int, str]] = field(default_factory=Counter)
     """How often a running container was really stopped, by generation and name."""
+    sandbox_stops: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """How many of these were of its sandbox."""
     requests: list[str] = field(default_factory=list)
     stop_effect: Callable[[Subject], str] | None = None
     """What the runtime answers instead, or raises; the container is stopped before that."""
@@ -92,10 +99,15 @@ class Node:
         built = worlds.world().live(fingerprint=f"generation {self.generation}")
         built.host(CNI, there(1000 + self.generation, serial=self.host_serial, born=BOOTED_AT + 1))
         for subject in self.subjects:
+            namespace = HOST if subject.shim is None else RUNTIME
+            if subject.shim is not None:
+                built.host(CNI, there(1000 + subject.shim, serial=5), namespace=namespace)
             if subject.runs:
-                built.container(subject.name, attempt=subject.attempt, started=subject.started)
+                built.container(subject.name, attempt=subject.attempt, started=subject.started, binder=namespace)
                 built.bind(CNI, there(1000 + subject.shows, serial=subject.serial))
-        built.part(history=history)
+        built.part(
+            history=history, daemons=(Daemon(kind="runtime", name="containerd", pid=800, mount_namespace=HOST),)
+        )
         self.change(built)
         if not deep:
             built.not_asked()
@@ -109,6 +121,8 @@ class Node:
         for subject in self.subjects:
             if subject.pod_exists:
                 whole.container(subject.name)
+                if not subject.sandbox_up:
+                    whole.sandbox_ends(subject.name)
         runtime = whole.snapshot().runtime
         assert runtime is not None
         return msgspec.structs.replace(
@@ -124,6 +138,11 @@ class Node:
                 and worlds.hex_id(f"{subject.name}-x1", subject.name, subject.attempt) in self.requests[-1]
             ):
                 if not self.deaf and subject.name != self.deaf_to:
+                    if step.kind == "stop-sandbox":
+                        self.sandbox_stops[self.generation, subject.name] += 1
+                        subject.shim, subject.comes_back = None, subject.new_sandbox
+                        subject.delay = 14.0
+                        subject.sandbox_up = subject.new_sandbox != "never"
                     self._end(subject)
                 if self.stop_effect is not None:
                     return self.stop_effect(subject)
@@ -163,7 +182,7 @@ class Node:
         subject.started = self.clock
         subject.serial = self._next_serial()
         if subject.comes_back != "stale":
-            subject.shows = self.generation
+            subject.shows = self.generation if subject.shim is None else subject.shim
 
 
 class CrashingLedger(Ledger):
@@ -187,9 +206,9 @@ class CrashingLedger(Ledger):
         self._hook("after-intent")
         return act
 
-    def conclude(self, act: int, outcome: str, proof: str) -> None:
+    def conclude(self, act: int, outcome: str, proof: str, failure: str = "") -> None:
         self._hook("before-outcome")
-        super().conclude(act, outcome, proof)
+        super().conclude(act, outcome, proof, failure)
         self._hook("after-outcome")
 
 

@@ -33,4 +33,5 @@ EXPECT = Expected(
         ("stale-mount", "unknown", "covered", CNI, "in the container: /host/etc/cni/net.d: No such file"),
         ("stale-mount", "noted", "with-etc", "/etc", "/etc is no CNI configuration directory"),
     ),
+    refusals=(("host-path-missing", "covered", "the host has no /etc/cni/net.d now"),),
 )

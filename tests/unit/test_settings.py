@@ -80,7 +80,7 @@ def test_windows_line_ends() -> None:
     [
         ("SettleSec=soon", "number of seconds"),
         ("SettleSec=", "number of seconds"),
-        ("SettleSec=5d", "number of seconds"),
+        ("SettleSec=5d", "between 0.05 and 60"),
         ("SettleSec=nan", "between 0.05 and 60"),
         ("SettleSec=inf", "between 0.05 and 60"),
         ("SettleSec=-1", "between 0.05 and 60"),

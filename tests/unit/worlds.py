@@ -16,6 +16,7 @@ from ostreewatchd.model import (
     Bind,
     Binder,
     Container,
+    Daemon,
     Deployments,
     Flag,
     History,
@@ -25,6 +26,7 @@ from ostreewatchd.model import (
     Node,
     OutcomeName,
     PastAct,
+    Pause,
     Pod,
     Reference,
     RuntimeContainer,
@@ -143,9 +145,44 @@ class World:
                 labels=DAEMON_SET if labels is None else labels, annotations=annotations or {},
             )  # fmt: skip
             self._running.append(
-                RuntimeContainer(id=one.id, sandbox_id=sandbox, name=name, attempt=attempt, running=True)
+                RuntimeContainer(
+                    id=one.id,
+                    sandbox_id=sandbox,
+                    name=name,
+                    attempt=attempt,
+                    running=True,
+                    created_at=BOOTED_AT + started,
+                )  # fmt: skip
             )
         return self
+
+    def ended(self, *, attempt: int, created: float, finished: float) -> World:
+        """An earlier container of the last one's name is still listed; in seconds since boot."""
+        last = self._running[-1]
+        self._running.append(
+            RuntimeContainer(
+                id=hex_id(last.id, attempt),
+                sandbox_id=last.sandbox_id,
+                name=last.name,
+                attempt=attempt,
+                running=False,
+                created_at=BOOTED_AT + created,
+                finished_at=BOOTED_AT + finished,
+            )  # fmt: skip
+        )
+        return self
+
+    def daemon(self, *, namespace: int = HOST, name: str = "containerd", unit: str = "containerd.service") -> World:
+        """A container runtime runs in this mount namespace."""
+        one = Daemon(kind="runtime", name=name, pid=800, mount_namespace=namespace, unit=unit)
+        self._parts["daemons"] = (*self._parts.get("daemons", ()), one)
+        return self
+
+    def pause(self, *, seconds: float = 7200.0, ago: float = 60.0, boot: str = BOOT, problem: str = "") -> World:
+        """A person ordered a pause `ago` seconds ago."""
+        order = Pause(since=NOW - ago, since_boottime=UPTIME - ago, boot_id=boot, seconds=seconds, who="ops",
+                      why="a demo", problem=problem)  # fmt: skip
+        return self.history(pause=order)
 
     def leave(self, name: str) -> World:
         """The container of this name does not run any more; its sandbox is still up."""
@@ -230,6 +267,10 @@ class World:
         pod_uid: str = "",
         name: str = "",
         outcome: OutcomeName = "",
+        step: str = "stop-container",
+        ago: float = 30.0,
+        boot: str = BOOT,
+        failure: str = "",
     ) -> World:
         """The ledger has an act; on the last container unless told otherwise."""
         one, acts = self._containers[-1], self._parts["history"].acts
@@ -238,9 +279,9 @@ class World:
             container=name or one.name, container_id=container_id or one.id,
         )  # fmt: skip
         past = PastAct(
-            id=len(acts) + 1, switch_id=switch, step="stop-container", subject=subject, because="b",
-            intent_at=NOW - 30, outcome=outcome, outcome_at=NOW - 29 if outcome else None,
-            proof="p" if outcome else "",
+            id=len(acts) + 1, switch_id=switch, step=step, subject=subject, because="b",
+            intent_at=NOW - ago, outcome=outcome, outcome_at=NOW - ago + 1 if outcome else None,
+            proof="p" if outcome else "", intent_boottime=UPTIME - ago, boot_id=boot, failure=failure,
         )  # fmt: skip
         return self.history(acts=(*acts, past))
 

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ladder: container stop, then sandbox stop, each once, each only where it can help, and then a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ostreewatchd.judge import judge
+from ostreewatchd.ledger import pausing, read
+from ostreewatchd.model import Pause, Plan, Settings
+from ostreewatchd.peers.cri.errors import RuntimeSilent
+from ostreewatchd.plan import plan
+from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
+from ostreewatchd.remediation.loop import NOTHING_OWED, OWED
+from tests.fakes.journald import FakeJournal
+from tests.fakes.world import Subject
+from tests.unit import worlds
+from tests.unit.test_exactly_once import Runs, folder  # noqa: F401
+from tests.unit.test_remediation import Bench
+from tests.unit.worlds import BOOT, CNI, NEW, NOW, OLD, RUNTIME, UPTIME, World, names, world
+
+OLD_ID = "0" * 64
+
+
+def made(built: World) -> Plan:
+    """As planned if what is apart from PID 1's is owed."""
+    snapshot = built.snapshot()
+    findings = tuple(
+        msgspec.structs.replace(one, verdict="stale", owed=True) if one.verdict == "unknown" else one
+        for one in judge(snapshot)
+    )
+    return plan(snapshot, findings, Settings())
+
+
+def blind(name: str = "calico-node", **more: object) -> World:
+    """Its sandbox's shim has not seen the switch; the runtime has."""
+    built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).daemon()
+    return built.container(name, binder=RUNTIME, **more).bind(CNI, OLD)  # type: ignore[arg-type]
+
+
+def kinds(found: Plan) -> list[str]:
+    return [f"{step.kind} {step.subject.container}" for step in found.steps]
+
+
+# --- the plan -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stale_shim_needs_a_new_sandbox_and_says_why_nothing_smaller() -> None:
+    """Invariant 5: a rule that says why the smaller one cannot work."""
+    (step,) = made(blind()).steps
+    assert step.kind == "stop-sandbox" and "shim" in step.smaller and "runtime" in step.larger
+    assert "init containers" in step.because and step.sandbox_id == worlds.hex_id("calico-node-x1", "sandbox")
+    assert step.allowance == 60.0
+
+
+def test_a_sandbox_stop_names_who_else_ends_with_it() -> None:
+    built = blind("kube-multus", pod="m")
+    built.container("multus-watcher", pod="m", binder=RUNTIME)
+    (step,) = made(built).steps
+    assert "multus-watcher" in step.because
+
+
+def test_a_conmon_lives_no_longer_than_its_container() -> None:
+    """CRI-O makes a new one in its own mount namespace: a container stop is enough."""
+    built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).daemon(name="crio", unit="crio.service")
+    assert kinds(made(built.container("a", binder=RUNTIME).bind(CNI, OLD))) == ["stop-container a"]
+
+
+def test_the_larger_after_the_failed_proof_of_the_smaller() -> None:
+    built = blind(attempt=1, started=UPTIME - 50).switch().act(container_id=OLD_ID, outcome="not-cured")
+    (step,) = made(built).steps
+    assert step.kind == "stop-sandbox" and "act 1" in step.smaller and "did not cure" in step.smaller
+
+
+@pytest.mark.parametrize("outcome", ["cured", "pod-gone", "abandoned", "superseded"])
+def test_no_larger_one_without_a_failed_proof(outcome: str) -> None:
+    built = blind(attempt=1).switch().act(container_id=OLD_ID, outcome=outcome)  # type: ignore[arg-type]
+    assert not made(built).steps and names(made(built).refusals) == ["already-restarted"]
+
+
+def test_no_larger_one_where_it_cannot_help() -> None:
+    """The shim sees what the host has, and still the new container does not: nobody knows why."""
+    built = worlds.stale(attempt=1).daemon().switch().act(container_id=OLD_ID, outcome="not-cured")
+    assert not made(built).steps and names(made(built).refusals) == ["breaker"]
+
+
+def test_each_rung_once() -> None:
+    built = blind(attempt=2, started=UPTIME - 50).switch().act(container_id=OLD_ID, outcome="not-cured")
+    built.act(container_id="1" * 64, outcome="not-cured", step="stop-sandbox")
+    assert not made(built).steps and names(made(built).refusals) == ["breaker"]
+    built = blind(attempt=2).switch().act(container_id="1" * 64, outcome="cured", step="stop-sandbox")
+    assert not made(built).steps and names(made(built).refusals) == ["already-restarted"]
+    built = blind(attempt=2).switch().act(container_id="1" * 64, outcome="not-cured", step="evict-pod")
+    assert not made(built).steps, "what a newer version tried was larger"
+
+
+def test_the_next_switch_begins_at_the_bottom() -> None:
+    built = worlds.stale(attempt=2).daemon().switch("s2")
+    built.act(container_id=OLD_ID, outcome="not-cured").act(
+        container_id="1" * 64, outcome="cured", step="stop-sandbox"
+    )
+    assert kinds(made(built)) == ["stop-container calico-node"]
+
+
+def test_an_open_rung_is_taken_up_as_it_was() -> None:
+    built = blind(attempt=1).switch().act(container_id=OLD_ID, outcome="not-cured").act(step="stop-sandbox")
+    assert kinds(made(built)) == ["stop-sandbox calico-node"]
+
+
+def test_the_breaker_lets_through_the_next_rung_and_nothing_else() -> None:
+    built = blind(attempt=1, started=UPTIME - 50).switch().act(container_id=OLD_ID, outcome="not-cured")
+    built.container("kube-multus", binder=RUNTIME).bind(CNI, OLD)
+    found = made(built)
+    assert kinds(found) == ["stop-sandbox calico-node"]
+    assert [(one.name, one.subject.container) for one in found.refusals if one.subject] == [("breaker", "kube-multus")]
+
+
+def test_a_second_broken_one_keeps_the_breaker_shut() -> None:
+    built = blind(attempt=1, started=UPTIME - 50).switch().act(container_id=OLD_ID, outcome="not-cured")
+    built.container("kube-multus", attempt=1).bind(CNI, OLD).act(container_id="2" * 64, outcome="not-cured")
+    found = made(built)
+    assert not found.steps and names(found.refusals) == ["breaker"] and "kube-multus" in found.refusals[0].because
+
+
+def test_after_a_sandbox_stop_an_ended_sandbox_is_no_pod_that_is_gone() -> None:
+    """A sandbox that will not start again: the others are not restarted while that is so."""
+    built = worlds.stale("kube-multus").container("calico-node").switch()
+    built.act(outcome="not-cured", step="stop-sandbox").leave("calico-node").sandbox_ends("calico-node")
+    assert names(made(built).refusals) == ["breaker"]
+
+
+def test_a_container_that_will_not_stop_is_named() -> None:
+    built = worlds.stale().switch().act(outcome="not-cured", failure="container-will-not-stop")
+    assert names(made(built).refusals) == ["breaker"]
+    built = worlds.stale().switch().act(outcome="abandoned", failure="container-will-not-stop")
+    assert names(made(built).refusals) == ["container-will-not-stop"]
+
+
+# --- a remediation ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with FakeJournal(tmp_path / "journal") as fake:
+        one = Bench(tmp_path, fake)
+        yield one
+        one.close()
+
+
+def steps(bench: Bench) -> list[tuple[str, str, str, str]]:
+    return [(act.subject.container, act.step, act.outcome, act.failure) for act in read(bench.path).acts]
+
+
+def test_a_container_that_will_not_stop(bench: Bench) -> None:
+    """The runtime's own time ran out, and it still runs: a failure with a name, and no larger one for it."""
+
+    def silent(_: Subject) -> str:
+        raise RuntimeSilent("no answer in time", "look at it")
+
+    bench.node.stop_effect, bench.node.deaf = silent, True
+    bench.node.switch()
+    assert bench.run().status == NOT_CURED_STATUS
+    assert steps(bench) == [("calico-node", "stop-container", "not-cured", "container-will-not-stop")]
+    assert bench.run().status == OWED and len(bench.node.requests) == 1
+
+
+def test_a_pause_that_is_ordered_meanwhile_holds_the_stop_back(bench: Bench) -> None:
+    """Look again right before acting: at the orders too."""
+    bench.node.switch()
+    directory = str(Path(bench.path).parent)
+    looks = []
+
+    def order(name: str) -> None:
+        looks.append(name)
+        if len(looks) == 2:
+            pausing.write(directory, Pause(since=NOW, since_boottime=UPTIME, boot_id=BOOT, seconds=60.0))
+
+    bench.node.hook = order
+    result = bench.run()
+    assert result.status == OWED and names(result.plan.refusals) == ["paused"] and not bench.node.requests
+    pausing.remove(directory)
+    assert bench.run().status == NOTHING_OWED and set(bench.node.stops.values()) == {1}
