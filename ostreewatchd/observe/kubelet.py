@@ -3,27 +3,34 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import KubeletView, RuntimeView, StaticPod
 from ostreewatchd.observe.host import Host
-from ostreewatchd.parse import cgroup, kubeconfig, manifest, yamltext
+from ostreewatchd.parse import cgroup, kubeconfig, kubeletconfig, manifest
+from ostreewatchd.parse.kubeletconfig import KubeletConfig
 from ostreewatchd.peers import http, proc
 from ostreewatchd.platforms import Platform
 
 _DEADLINE = 3.0
-_HEALTHZ = "http://127.0.0.1:10248/healthz"
 _MAX_MANIFESTS = 200
-_MAX_CONFIG = 1 << 20
+_MAX_DROP_INS = 100
 
 
 class Kubelet(NamedTuple):
-    """The process, and the flags that matter. Empty strings: not given."""
+    """The process, and what it was told that matters here. `kubeconfig` empty: it needs no API server."""
 
     pid: int
     started_ticks: int
     kubeconfig: str
-    runtime_socket: str
+    config: KubeletConfig
+
+    @property
+    def runtime_socket(self) -> str:
+        """Empty: it does not say."""
+        return self.config.runtime_socket()
 
 
 def find(host: Host, platform: Platform) -> Optional[Kubelet]:
@@ -37,8 +44,8 @@ def find(host: Host, platform: Platform) -> Optional[Kubelet]:
         except proc.Unreadable:
             continue
         if stat is not None:
-            config = flags.get("kubeconfig") or flags.get("bootstrap-kubeconfig", "")
-            return Kubelet(pid, stat.start_ticks, config, _runtime_socket(host, flags))
+            access = flags.get("kubeconfig") or flags.get("bootstrap-kubeconfig") or _embedded(host, platform)
+            return Kubelet(pid, stat.start_ticks, access, _config(host, flags))
     return None
 
 
@@ -48,19 +55,26 @@ def view(kubelet: Optional[Kubelet], host: Host, platform: Platform, runtime: Ru
     is away starts nothing, and says that it is healthy.)"""
     if kubelet is None:
         return KubeletView(refusal="kubelet-inactive", problem="no kubelet process is running")
-    pods = _static_pods(host, platform)
-    refusal = problem = ""
-    try:
-        status, body = http.get(_HEALTHZ, deadline=_DEADLINE)
-        if status != 200:
-            text = body.decode("utf-8", "replace").strip()[:200]
-            refusal, problem = "kubelet-unhealthy", f"healthz: {text}"
-    except http.NoAnswer as error:
-        refusal, problem = "kubelet-not-answering", error.what
+    own = kubelet.config.static_pod_path
+    pods = _static_pods(host, (own,) if own else platform.manifests)
+    refusal, problem = _health(kubelet.config.healthz())
     if not refusal and kubelet.kubeconfig and not _has_talked(kubelet, runtime):
         problem = _api_server_problem(host, kubelet.kubeconfig)
         refusal = "api-server-out-of-reach" if problem else ""
     return KubeletView(pid=kubelet.pid, refusal=refusal, problem=problem, static_pods=pods)
+
+
+def _health(url: str) -> tuple[str, str]:
+    """The name of a refusal and its reason, or two empty strings."""
+    if not url:
+        return "kubelet-not-answering", "its healthz is turned off (healthzPort 0), so its health is not known"
+    try:
+        status, body = http.get(url, deadline=_DEADLINE)
+    except http.NoAnswer as error:
+        return "kubelet-not-answering", error.what
+    if status != 200:
+        return "kubelet-unhealthy", f"healthz: {body.decode('utf-8', 'replace').strip()[:200]}"
+    return "", ""
 
 
 def _flags(arguments: tuple[str, ...]) -> dict[str, str]:
@@ -73,18 +87,36 @@ def _flags(arguments: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _runtime_socket(host: Host, flags: dict[str, str]) -> str:
-    """The path of kubelet's own runtime endpoint: its flag, else its configuration file."""
-    endpoint = flags.get("container-runtime-endpoint", "")
-    if not endpoint and flags.get("config", "").startswith("/"):
+def _embedded(host: Host, platform: Platform) -> str:
+    """The kubeconfig of a kubelet that is a part of a larger program, which gives it no flag."""
+    for path in platform.kubeconfigs:
         try:
-            document = yamltext.load(host.root.read(flags["config"], _MAX_CONFIG))
-        except (OSError, yamltext.NotYaml):
-            document = None
-        if isinstance(document, dict):
-            endpoint = str(document.get("containerRuntimeEndpoint", ""))
-    path = endpoint[len("unix://") :] if endpoint.startswith("unix://") else endpoint
-    return path if path.startswith("/") else ""
+            if host.root.exists(path):
+                return path
+        except OSError:
+            return path
+    return ""
+
+
+def _config(host: Host, flags: dict[str, str]) -> KubeletConfig:
+    """What holds: flags, then drop-ins (the last by name first), then the file. One that cannot be read says
+    nothing: kubelet itself would not have started with it."""
+    config = kubeletconfig.from_flags(flags)
+    for path in (*reversed(_drop_ins(host, flags.get("config-dir", ""))), flags.get("config", "")):
+        if path.startswith("/"):
+            try:
+                config = config.before(kubeletconfig.parse(host.root.read(path, kubeletconfig.MAX_BYTES)))
+            except (OSError, kubeletconfig.KubeletConfigError):
+                continue
+    return config
+
+
+def _drop_ins(host: Host, directory: str) -> list[str]:
+    try:
+        names = host.root.names(directory) if directory.startswith("/") else []
+    except OSError:
+        return []
+    return [f"{directory}/{name}" for name in names if name.endswith(".conf")][:_MAX_DROP_INS]
 
 
 def _has_talked(kubelet: Kubelet, runtime: RuntimeView) -> bool:
@@ -117,23 +149,25 @@ def _api_server_problem(host: Host, path: str) -> str:
     return ""
 
 
-def _static_pods(host: Host, platform: Platform) -> tuple[StaticPod, ...]:
+def _static_pods(host: Host, places: Iterable[str]) -> tuple[StaticPod, ...]:
     """The manifests that can be read; a broken one is kubelet's to complain about."""
     found = []
-    for directory in platform.manifests:
+    for path in itertools.chain.from_iterable(_manifests(host, place) for place in places):
         try:
-            names = host.root.names(directory)[:_MAX_MANIFESTS]
-        except OSError:
+            pod = manifest.parse(host.root.read(path, manifest.MAX_BYTES))
+        except (OSError, manifest.ManifestError):
             continue
-        for name in names:
-            path = f"{directory}/{name}"
-            if name.startswith("."):
-                continue
-            try:
-                pod = manifest.parse(host.root.read(path, manifest.MAX_BYTES))
-            except (OSError, manifest.ManifestError):
-                continue
-            found.append(
-                StaticPod(namespace=pod.namespace, name=pod.name, restart_policy=pod.restart_policy, manifest=path)
-            )
+        found.append(
+            StaticPod(namespace=pod.namespace, name=pod.name, restart_policy=pod.restart_policy, manifest=path)
+        )
     return tuple(found)
+
+
+def _manifests(host: Host, place: str) -> list[str]:
+    """The files in a directory; staticPodPath may name a single file, too."""
+    try:
+        if not host.root.what(place).is_directory:
+            return [place]
+        return [f"{place}/{name}" for name in host.root.names(place) if not name.startswith(".")][:_MAX_MANIFESTS]
+    except OSError:
+        return []

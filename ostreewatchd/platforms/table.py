@@ -42,3 +42,7 @@ class Platform(NamedTuple):
     kubelet_commands: tuple[str, ...]
     manifests: tuple[str, ...]
     links: tuple[MovingLink, ...] = ()
+    pki: tuple[str, ...] = ()
+    """Directories with the control plane's certificates."""
+    kubeconfigs: tuple[str, ...] = ()
+    """Of a kubelet that is a part of a larger program, which gives it no flag: the first that is there."""

@@ -162,3 +162,63 @@ def test_any_answer_of_the_api_server_will_do(tmp_path: Path) -> None:
         process("kubelet", f"--kubeconfig={kubeconfig(tmp_path, f'http://127.0.0.1:{port}')}"),
     ):
         assert seen(running("api")).refusal == ""
+
+
+@in_namespaces
+def test_its_health_is_asked_where_its_configuration_says(tmp_path: Path) -> None:
+    """KubeletConfiguration v1beta1: healthzPort and healthzBindAddress, which flags and drop-ins go before."""
+    own_network()
+    nobody, port = RuntimeView(socket="x"), closed_port()
+    config, more = tmp_path / "kubelet.yaml", tmp_path / "kubelet.conf.d"
+    more.mkdir()
+    config.write_text(f"healthzPort: {port}\n", encoding="ascii")
+    with healthz(), process("kubelet", f"--config={config}"):
+        assert seen(nobody).refusal == "kubelet-not-answering", "another's port is no answer"
+        with healthz(200, port):
+            assert seen(nobody).refusal == ""
+    with healthz(), process("kubelet", f"--config={config}", "--healthz-port", "10248"):
+        assert seen(nobody).refusal == ""
+    (more / "10.conf").write_text("healthzPort: 1\n", encoding="ascii")
+    (more / "20.conf").write_text("healthzPort: 10248\n", encoding="ascii")
+    (more / "30.yaml").write_text("healthzPort: 2\n", encoding="ascii")
+    with healthz(), process("kubelet", f"--config={config}", f"--config-dir={more}"):
+        assert seen(nobody).refusal == "", "the last drop-in by name"
+    config.write_text("healthzPort: 0\n", encoding="ascii")
+    with healthz(), process("kubelet", f"--config={config}"):
+        view = seen(nobody)
+        assert view.refusal == "kubelet-not-answering" and "turned off" in view.problem
+
+
+MANIFEST = "kind: Pod\nmetadata: {name: NAME, namespace: kube-system}\nspec: {}\n"
+
+
+@in_namespaces
+def test_static_pods_are_where_its_configuration_says(tmp_path: Path) -> None:
+    """staticPodPath names a directory or one file; --pod-manifest-path goes before it."""
+    own_network()
+    config, elsewhere = tmp_path / "kubelet.yaml", tmp_path / "manifests"
+    elsewhere.mkdir()
+    for name in ("one", "two", ".hidden"):
+        (elsewhere / f"{name}.yaml").write_text(MANIFEST.replace("NAME", name.strip(".")), encoding="ascii")
+    (elsewhere / "broken").write_text("{", encoding="ascii")
+    config.write_text(f"staticPodPath: {elsewhere}\n", encoding="ascii")
+    nobody = RuntimeView(socket="x")
+    with process("kubelet", f"--config={config}"):
+        assert [one.name for one in seen(nobody).static_pods] == ["one", "two"]
+    with process("kubelet", f"--config={config}", f"--pod-manifest-path={elsewhere}/two.yaml"):
+        (pod,) = seen(nobody).static_pods
+        assert (pod.name, pod.manifest, pod.restart_policy) == ("two", f"{elsewhere}/two.yaml", "Always")
+
+
+@in_namespaces
+def test_a_kubelet_inside_a_larger_program_needs_its_api_server(tmp_path: Path) -> None:
+    """k3s gives its kubelet no flag: taken for a standalone one, it would be asked to start what it cannot."""
+    own_network()
+    config = kubeconfig(tmp_path, f"https://127.0.0.1:{closed_port()}")
+    platform = GENERIC._replace(kubelet_commands=("k3s",), kubeconfigs=("/none", config))
+    with healthz(), process("k3s", "server"), Host() as host:
+        one = kubelets.find(host, platform)
+        assert one is not None and one.kubeconfig == config
+        assert kubelets.view(one, host, platform, running("api")).refusal == "api-server-out-of-reach"
+        alone = kubelets.find(host, platform._replace(kubeconfigs=()))
+        assert alone is not None and alone.kubeconfig == ""
