@@ -19,7 +19,7 @@ def write(path: str, data: bytes) -> None:
     try:
         _check(name, directory, path)
         aside = f".{name[:200]}.{os.urandom(6).hex()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC  # O_EXCL follows no link.
         fd = os.open(aside, flags, 0o600, dir_fd=directory)
         try:
             with os.fdopen(fd, "wb") as file:

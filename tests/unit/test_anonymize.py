@@ -209,6 +209,34 @@ def test_what_was_equal_is_equal_and_what_was_not_is_not() -> None:
     assert after.live.deployments.etc == after.live.deployments.usr != after.live.deployments.booted
 
 
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("no answer of 10.8.0.7:6443", r"no answer of ip\d:6443"),
+        ("no answer of [fe80::a:7]:443", r"no answer of \[ip\d\]:443"),
+        ("no answer of 2001:db8:1:2:3:4:5:6", r"no answer of ip\d"),
+        ("no answer of ip-10-9-8-7", r"no answer of w\d-ip\d"),
+        ("no answer of 127.0.0.1:10248 and [::1]:1", r"no answer of 127\.0\.0\.1:10248 and \[::1\]:1"),
+        (f"pod {BOOT}", r"pod 00000000-0000-0000-0000-000000000001"),
+        ("found 200000 mounts of 65024:4711 in 0.25 s", r"found 200000 mounts of 65024:4711 in 0\.25 s"),
+        ("1.2.3 is a version", r"1\.2\.3 is a version"),
+        ("Müller's", r"w\d's"),
+    ],
+)
+def test_what_is_in_a_text(text: str, shape: str) -> None:
+    after = anonymize(stale().part(problems=(Problem(where="x", what=text),)).snapshot())
+    assert re.fullmatch(shape, after.problems[0].what), after.problems[0].what
+
+
+def test_labels_that_nobody_asked_for() -> None:
+    """A look keeps none; a file that was made by another may have some."""
+    built = stale(labels={"corp.example.com/owner": "hugo", "pod-template-generation": "1"})
+    after = anonymize(built.snapshot())
+    assert after.runtime is not None
+    labels = after.runtime.pods[0].labels
+    assert "corp" not in repr(labels) and "hugo" not in repr(labels) and labels["pod-template-generation"] == "1"
+
+
 def test_numbers_and_times_stay() -> None:
     snapshot = telling()
     after = anonymize(snapshot)

@@ -24,7 +24,7 @@ from ostreewatchd.replay import form
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from tests.unit.sources import ROOT
-from tests.unit.worlds import stale
+from tests.unit.worlds import stale, there
 from tests.unit.worlds import world as healthy
 
 Output = pytest.CaptureFixture[str]
@@ -105,6 +105,14 @@ def test_what_was_not_read_there_is_not_known_here(tmp_path: Path) -> None:
     assert ostreewatchctl(["scan", "--from", saved(tmp_path / "a.json", hidden)]) == 3
 
 
+def test_a_refusal_explains_only_what_is_owed(tmp_path: Path, capsys: Output) -> None:
+    built = stale().bind("/usr", there(1)).host("/usr", there(2)).flag()
+    name = saved(tmp_path / "a.json", built.snapshot())
+    assert ostreewatchctl(["explain", "calico", "--json", "--from", name]) == 1
+    explained = json.loads(capsys.readouterr().out)["explained"]
+    assert [(one["finding"]["owed"], len(one["refusals"])) for one in explained] == [(True, 1), (False, 0)]
+
+
 class Stdin(io.TextIOWrapper):
     """Standard input with these bytes."""
 
@@ -135,6 +143,25 @@ def test_bad_files_have_clear_errors(verb: list[str], tmp_path: Path, capsys: Ou
             assert says in got.err
         assert got.err.startswith("ostreewatchctl: ") and got.err.count("\n") == 1 and "\x1b" not in got.err
         assert not got.out
+
+
+def test_no_more_is_read_than_a_snapshot_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Endless(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def read(self, size: int = -1) -> bytes:
+            asked.append(size)
+            return b" " * size
+
+    class Input:
+        buffer = Endless()
+
+    monkeypatch.setattr(sys, "stdin", Input())
+    assert ostreewatchctl(["scan", "--from", "-"]) == 3
+    assert asked == [form.MAX_BYTES + 1]
 
 
 def test_a_file_without_end_is_not_read_to_its_end(capsys: Output) -> None:

@@ -61,6 +61,14 @@ ONE_CHANGE: dict[str, tuple[Callable[[World], World], list[str]]] = {
     ),
     "class": (lambda built: built.live(usr_class="sysext"), ["class of /usr: other-deployment became sysext"]),
     "mount": (lambda built: built.live(etc_mount="1 2 3"), ["mount of /etc: none became 1 2 3"]),
+    "usr": (lambda built: built.live(usr_mount="1 2 3"), ["mount of /usr: none became 1 2 3"]),
+    "directories": (
+        part(cni_directories=(CNI, "/opt/cni")), [f"CNI directories: {CNI} became {CNI}, /opt/cni"],
+    ),
+    "elsewhere": (
+        lambda built: built.host(CNI, msgspec.structs.replace(OLD, mount="1 2 3")),
+        [f"host's {CNI} is on another mount: {OLD.mount} became 1 2 3"],
+    ),
     "partial": (lambda built: built.live(partial="torn apart"), ["contradiction: none became torn apart"]),
     "fingerprint": (
         lambda built: built.live(fingerprint="x"),
@@ -169,6 +177,14 @@ def test_a_finding_that_is_another_now() -> None:
     readable = world().host(CNI, NEW).container("calico-node").bind(CNI, OLD, writable=False)
     (said,) = changes(stale().snapshot(), readable.snapshot())
     assert said.startswith(f"finding changed: noted: {WHO}") and "; it was owed: " in said
+
+
+def test_a_runtime_that_was_restarted() -> None:
+    again = msgspec.structs.replace(DOCKER, pid=71, mount_namespace=2)
+    before, after = (fresh().part(daemons=(it,)).snapshot() for it in (DOCKER, again))
+    assert changes(before, after) == [
+        "runtime containerd: process: 70 became 71", "runtime containerd: mount namespace: 1 became 2",
+    ]  # fmt: skip
 
 
 def test_an_act_that_ends() -> None:

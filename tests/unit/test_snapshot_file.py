@@ -227,6 +227,31 @@ def test_long_texts_and_lists_are_cut() -> None:
     assert small.problems[1].what.endswith("(cut off)")
 
 
+def test_what_is_cut_is_what_matters_least() -> None:
+    """The newest acts and the references of what is owed stay; what was cut is said, and not at any length."""
+    whole = crowd(400)
+    acts = stale().switch().act(outcome="cured").snapshot().history.acts
+    many = tuple(msgspec.structs.replace(acts[0], id=number) for number in range(1, 1300))
+    references = tuple(
+        msgspec.structs.replace(whole.references[0], host_path=f"/of/nobody/{number}") for number in range(300)
+    )
+    whole = msgspec.structs.replace(
+        whole,
+        history=msgspec.structs.replace(whole.history, acts=many),
+        references=references + whole.references,
+        containers=tuple(
+            msgspec.structs.replace(one, binds=one.binds * 1200) if index < 30 else one
+            for index, one in enumerate(whole.containers)
+        ),
+    )
+    small = bounds.bounded(whole)
+    assert [small.history.acts[0].id, small.history.acts[-1].id] == [300, 1299]
+    assert len(small.problems[0].what) < 2000 and small.problems[0].what.endswith("; and more")
+    small = bounds.bounded(whole, max_bytes=len(form.dump(whole)) // 20)
+    assert small.reference(CNI, small.init_mount_namespace) and len(small.references) < 302
+    assert [one.owed for one in judge(small) if one.owed] == [True]
+
+
 # --- secrets ------------------------------------------------------------------------------------------------------
 
 _JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl-_x"
@@ -253,6 +278,13 @@ def test_what_looks_like_a_secret_is_taken_out(text: str, secret: str) -> None:
     cleared = without_secrets(text)
     assert secret not in cleared and "secret taken out" in cleared
     assert without_secrets(cleared) == cleared
+
+
+def test_a_name_is_left_as_it_is() -> None:
+    """Else two paths could become one."""
+    built = stale().bind("/srv/token=abc", OLD)
+    (bind,) = [one for one in prepared(built.snapshot(), anonymized=False).containers[0].binds if "srv" in one.path]
+    assert bind.host_path == "/srv/token=abc"
 
 
 def test_other_texts_are_left() -> None:
