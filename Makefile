@@ -15,7 +15,7 @@ STAMP := .venv/.made
 find_python = for python in python$(1) "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(1).*/bin/python3; do \
 	if "$$python" -c '' 2>/dev/null; then echo "$$python"; break; fi; done
 
-.PHONY: help setup check unit host lab test demo bench rpm clean
+.PHONY: help setup check unit host lab test soak demo bench rpm clean
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ lab: $(STAMP)
 	.venv/bin/python -m pytest tests/lab
 
 test: unit host lab ## Everything, as root: units on each Python, the real kernel, the real node
+
+soak: $(STAMP) ## 10,000 random mount worlds, other ones each time (root, a quarter of an hour)
+	OSTREEWATCHD_WORLDS=$${OSTREEWATCHD_WORLDS:-10000} .venv/bin/python -m pytest -s tests/host/test_random_worlds.py
 
 demo: ## The fault and its cure on a real node, told as it happens
 	python3 -m tests.lab.demo

@@ -153,6 +153,7 @@ class _Look:
             places = self._places.find(mounts, spec, where)
             table = MountTable(Mounts(data, [place.path for place in places]))
             root.mounts = table
+            places = self._places.seen(places, table)
             # Before the rest: what changes meanwhile differs at the next look.
             moving = self._moving(root, table, places) if self._remember else ()
             binds = [

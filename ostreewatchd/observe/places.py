@@ -13,7 +13,7 @@ from ostreewatchd.model import Problem
 from ostreewatchd.observe.host import Host
 from ostreewatchd.parse.bundle import Bundle, BundleMount
 from ostreewatchd.parse.containermounts import ContainerFilter, host_path_of, inside_deployment, sysroots
-from ostreewatchd.parse.mountinfo import ASIDE, Mount, covers
+from ostreewatchd.parse.mountinfo import ASIDE, Mount, MountTable, covers
 from ostreewatchd.peers import proc
 from ostreewatchd.platforms import MovingLink
 
@@ -46,7 +46,8 @@ class Places:
         # Other containers' root filesystems, which a container with the host's `/` has all of.
         # What is beside them too: a directory that was moved away, or that a link led to.
         own = {path.rpartition("/")[0] for path in (*watched, *(link.path for link in links)) if covers("/var", path)}
-        self._filter = ContainerFilter(host.table, unrelated=self._unrelated_overlays(), kept=sorted(own))
+        named = [path for path in watched if path not in ("/usr", "/etc")]
+        self._filter = ContainerFilter(host.table, named=named, unrelated=self._unrelated_overlays(), kept=sorted(own))
         self._links = [(f"{link.path}/", re.compile(_target_of(link), re.DOTALL)) for link in links]
         self._sysroots = sysroots(host.table)
 
@@ -80,6 +81,17 @@ class Places:
         what = f"{len(places)} binds, of which {_MAX_PLACES} are looked at"
         self._problems.append(Problem(where=where, what=what))
         return sorted(places.values(), key=self._matters_less)[:_MAX_PLACES]
+
+    def seen(self, places: Sequence[Place], table: MountTable) -> list[Place]:
+        """Those that can be seen in the container, each with the mount that is seen there: of mounts at one point it
+        is not the one that stands last in the file, and it may be a filesystem of the container's own."""
+        found = []
+        hosts = {place.mount.id for place in places}
+        for place in places:
+            mount = table.visible(place.path)
+            if mount is None or mount.id in hosts or self._host.table.mounts.on_device(mount.device):
+                found.append(place._replace(mount=mount or place.mount))
+        return found
 
     def _unrelated_overlays(self) -> frozenset[bytes]:
         related = {mount.device.encode() for mount in map(self._host.table.visible, self._watched) if mount}

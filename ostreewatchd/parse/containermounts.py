@@ -65,25 +65,33 @@ def host_path_of(mount: Mount, host: MountTable, where: frozenset[Sysroot]) -> s
     if best is None:
         return ""
     rest = mount.root if best.root == "/" else mount.root[len(best.root) :]
-    return (best.point.rstrip("/") + rest) or "/"
+    return (best.point.rstrip("/") + rest).rstrip("/") or "/"
 
 
 class ContainerFilter:
     """Finds the few lines of a container's mountinfo that can show a piece of the host's tree, without
     parsing the others: nearly all of a thousand containers' lines are proc, cgroup and kubelet's own files.
 
-    Kept: mounts of the devices that the host's tree and its deployments are on, and overlays other than the root
-    filesystem. Dropped of the former: the stateroot's `/var`, which all deployments share, so that nothing below it
-    can be stale by a switch of those; but for what has a life of its own there. The root itself is kept where it is of
-    the host's tree: of a process that changed its root directory to that (chroot /host)."""
+    Kept: mounts of the devices that the host's tree, what is mounted in it, and its deployments are on, overlays other
+    than the root filesystem, and what is called as a watched directory is: what it was may be gone from the host.
+    Dropped of the first: the stateroot's `/var`, which all deployments share, so that nothing below it can be stale
+    by a switch of those; but for what has a life of its own there. The root itself is kept where it is of the host's
+    tree: of a process that changed its root directory to that (chroot /host)."""
 
     def __init__(
-        self, host: MountTable, *, unrelated: frozenset[bytes] = frozenset(), kept: Iterable[str] = ()
+        self,
+        host: MountTable,
+        *,
+        named: Iterable[str] = (),
+        unrelated: frozenset[bytes] = frozenset(),
+        kept: Iterable[str] = (),
     ) -> None:
-        """`unrelated`: devices of overlays that are no part of the host's tree and are left out, too. `kept`: paths
-        below `/var` that are not dropped."""
-        devices = set()
-        for path in ("/", "/usr", "/etc", "/sysroot"):
+        """`named`: directories whose path is kept as the end of a mount point. `unrelated`: devices of overlays that
+        are no part of the host's tree and are left out, too. `kept`: paths below `/var` that are not dropped."""
+        # Those that are covered by now, too: a container may have been given them.
+        in_tree = host.mounts.inside("/usr", "/etc")
+        devices = {mount.device for mount in in_tree}
+        for path in ("/", "/usr", "/etc", "/sysroot", *named):
             mount = host.visible(path)
             if mount is not None:
                 devices.add(mount.device)
@@ -94,6 +102,10 @@ class ContainerFilter:
             var_root = _escape(var.root if var.point == "/var" else var.root.rstrip("/") + "/var").rstrip("/")
         shared = var_root if var_device in devices else ""
         kept_roots = [var_root + _escape(path[len("/var") :]) for path in kept if var_device]
+        # A piece of it that is mounted in the tree is as good as any other.
+        roots_in_tree = {_escape(mount.root) for mount in in_tree if mount.device == var_device}
+        kept_roots += sorted(root for root in roots_in_tree if covers(var_root, root))
+        self._named = [_encode(f"{_escape(path)} ") for path in named]
         self._unrelated = unrelated
         self._devices = frozenset(device.encode() for device in (*devices, *([var_device] if kept_roots else [])))
         self._on_device = [f" {device} ".encode() for device in sorted(devices)]
@@ -104,8 +116,9 @@ class ContainerFilter:
         # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
         field = "[^ \\n]"
         kept_too = "".join(rf"{re.escape(var_device)} {re.escape(root)}(?:/{field}*)? |" for root in kept_roots)
+        by_name = "".join(rf"{field}+ {field}+ {field}*{re.escape(_escape(path))} |" for path in named)
         pattern = (
-            rf"\d+ \d+ (?:{kept_too}{not_var}(?:{on_device}) "
+            rf"\d+ \d+ (?:{kept_too}{by_name}{not_var}(?:{on_device}) "
             rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay )"
         )
         self._match = re.compile(_encode(pattern)).match
@@ -120,7 +133,7 @@ class ContainerFilter:
             if len(fields) < 5 or fields[2] in unrelated:
                 continue
             # A look at the fields spares most lines of a large table the expression.
-            may = fields[2] in devices or b" - overlay " in fields[4]
+            may = fields[2] in devices or b" - overlay " in fields[4] or self._is_named(line)
             if may and self._match(line) is not None:
                 mount = parse_line(line.rstrip(b"\n").decode("utf-8", "surrogateescape"))
                 if mount is not None:
@@ -130,13 +143,16 @@ class ContainerFilter:
         """Whether counting tells already that no line can match, as it does for nearly all containers."""
         if sum(map(data.count, self._on_device)) != sum(map(data.count, self._of_var)):
             return False
-        if any(kept in data for kept in self._kept):
+        if any(kept in data for kept in self._kept) or self._is_named(data):
             return False
         overlay = data.find(b" - overlay ")
         if overlay < 0:
             return True
         line = data[data.rfind(b"\n", 0, overlay) + 1 : overlay]
         return line.split(b" ", 5)[4:5] == [b"/"] and data.find(b" - overlay ", overlay + 1) < 0
+
+    def _is_named(self, data: bytes) -> bool:
+        return any(name in data for name in self._named)
 
 
 def receives_mounts(data: bytes) -> bool:

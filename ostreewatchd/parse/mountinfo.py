@@ -192,6 +192,12 @@ class Mounts(Sequence[Mount]):
         starts = tuple(_encode(f"{place}/") for place in places)
         return [self.at(start) for (_, point), start in self.children.items() if point.startswith(starts)]
 
+    def inside(self, *places: str) -> list[Mount]:
+        """Those at one of the places or below it, none of which is ASIDE."""
+        at = tuple(map(_encode, places))
+        found = [self.at(start) for (_, point), start in self.children.items() if point in at]
+        return found + self.below(*places)
+
     def on_device(self, device: str) -> list[Mount]:
         """Those of one filesystem."""
         if self._devices is None:

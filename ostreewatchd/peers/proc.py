@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -51,6 +52,8 @@ def read(pid: int, name: str) -> Optional[bytes]:
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None  # It is about to end: its namespaces are gone already.
         raise Unreadable(f"/proc/{pid}/{name}: {error.strerror}") from error
     try:
         data = read_all(fd)

@@ -126,3 +126,37 @@ def test_what_is_kept_of_a_pod() -> None:
     )
     table = MountTable(parse(host(f"8:1 {deploy}", "", "", f"8:1 {_STATEROOT}/var").encode()))
     assert [mount.id for mount in ContainerFilter(table).lines(text.encode())] == [4, 5, 6, 8]
+
+
+def test_what_is_mounted_in_the_tree_is_the_tree() -> None:
+    """Another filesystem at /etc/cni, covered by now, and a piece of /var over a directory of /usr."""
+    text = host("8:1 /", "", "", "8:1 /var") + (
+        "20 1 0:50 / /etc/cni rw - tmpfs tmpfs rw\n21 20 8:9 / /etc/cni rw - ext4 /dev/vdb rw\n"
+        "22 1 8:1 /var/lib/a\\040b /usr/lib/modules rw - ext4 /dev/vda1 rw\n"
+    )
+    table = MountTable(parse(text.encode()))
+    lines = [
+        line(1, "0:50", "/net.d", "/covered", "", "tmpfs"),
+        line(2, "8:9", "/net.d", "/visible", "", "ext4"),
+        line(3, "8:1", "/var/lib/a b/x", "/of-var-in-the-tree", "", "ext4"),
+        line(4, "8:1", "/var/lib/other", "/of-var", "", "ext4"),
+        line(5, "0:51", "/", "/dev", "", "tmpfs"),
+    ]
+    for number, one in enumerate(lines):
+        assert len(list(ContainerFilter(table).lines(one.encode()))) == (number < 3), one
+    assert len(list(ContainerFilter(table).lines("".join(lines).encode()))) == 3
+
+
+def test_what_is_called_as_a_watched_directory() -> None:
+    """Its filesystem is gone from the host: the name alone is left, wherever the pod has it."""
+    table = MountTable(parse(host("8:1 /", "", "", "").encode()))
+    lines = [
+        line(1, "0:50", "/net.d", "/host/etc/cni/net.d", "", "tmpfs"),
+        line(2, "0:50", "/net.d", "/etc/cni/net.d", "", "tmpfs"),
+        line(3, "0:50", "/net.d", "/etc/cni/net.d/below", "", "tmpfs"),
+        line(4, "0:50", "/etc/cni/net.d", "/elsewhere", "", "tmpfs"),
+    ]
+    named = ("/etc/cni/net.d",)
+    found = [len(list(ContainerFilter(table, named=named).lines(one.encode()))) for one in lines]
+    assert found == [1, 1, 0, 0]
+    assert not list(ContainerFilter(table).lines("".join(lines).encode()))
