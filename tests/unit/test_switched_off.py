@@ -66,6 +66,18 @@ def test_each_rule_and_each_clause_is_needed_by_a_scenario() -> None:
     assert not set(EQUIVALENT) - alive, "not equivalent (any more):\n" + "\n".join(sorted(set(EQUIVALENT) - alive))
 
 
+def test_each_refusal_is_shown_by_a_scenario() -> None:
+    """Those that plan makes itself; what keeps kubelet from a restart is named by who looked at it."""
+    made = set()
+    for module in judged_modules():
+        for node in ast.walk(module.tree) if not module.name.startswith(JUDGE) else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Refusal", "refuse"):
+                names = [word.value for word in node.keywords if word.arg == "name"] + node.args[:1]
+                made |= {name.value for name in names if isinstance(name, ast.Constant)}
+    shown = {row[0] for one in scenarios() for row in one.expect.refusals}
+    assert len(made) >= 12 and not made - shown, sorted(made - shown)
+
+
 def test_a_clause_is_found_and_forced() -> None:
     """What the switching off itself is worth."""
     (module,) = (one for one in judged_modules() if one.name == f"{JUDGE}.stale_mount")
