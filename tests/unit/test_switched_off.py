@@ -29,21 +29,7 @@ EQUIVALENT: dict[str, str] = {
 """What changes nothing, by place, and why that is right."""
 
 
-AWAITS_SCENARIOS: frozenset[str] = frozenset(
-    f"{JUDGE}.host.{name}"
-    for name in (
-        "live_apply",
-        "not_supported",
-        "read_only_etc",
-        "removed_tree",
-        "rule",
-        "split_tree",
-        "staged",
-        "undeploy_danger",
-        "unlock",
-        "unreadable_state",
-    )
-)
+AWAITS_SCENARIOS: frozenset[str] = frozenset()
 """Modules of rules that have landed before their scenarios: to be empty again soon."""
 
 
