@@ -27,7 +27,8 @@ automount swap timer apiserver controller manager scheduler proxy front crt key 
 coreos flatcar default local v1 v2 runc crun conmon cri cloud hypervisor qemu firecracker dragonball openshift
 calico-system tigera operator kube file http api https tcp unix unknown an and as at be by if in is it no of on or s
 the to job name controller-revision-hash pod-template-generation pod-template-hash statefulset.kubernetes.io batch
-kubernetes.io/config.source revision
+kubernetes.io/config.source revision repo refs heads rpmostree live apply inprogress deployment staged locked booted
+finalize failure stamp nextroot unlocked
 """
 """Of paths, file names, namespaces, labels and units that come with the platforms; and those of a sentence that are
 too short to tell anything."""
@@ -43,7 +44,7 @@ index nfs_export xino volatile userxattr uuid digest verity require vers rsize w
 retrans sec clientaddr addr lookupcache lock mountproto mountvers mountport mountaddr username domain file iocharset
 codepage shortname mixed utf8 quota stripe data ordered writeback barrier commit journal checksum user id allow other
 group fd pgrp timeout minproto maxproto indirect direct offset pipe ino context huge memory recursiveprot sda sdb sdc
-vda vdb nvme0n1 nvme0n1p1 dm mapper loop0 none
+vda vdb nvme0n1 nvme0n1p1 dm mapper loop0 none deleted
 """
 
 _SENTENCES = """

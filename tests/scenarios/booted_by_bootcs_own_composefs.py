@@ -22,7 +22,7 @@ def build(host: ScenarioHost) -> None:
     os.makedirs(f"{root}/run/containerd")
     os.chroot(root)
     os.chdir("/")
-    mount("tmpfs", "/etc", "tmpfs")
+    mount("tmpfs", "/etc", "tmpfs", data="mode=755")
     host.write(f"{CNI}/10-calico.conflist")
     host.container("calico-node", [Bind(CNI, HOST_CNI)])
     mount("tmpfs", CNI, "tmpfs")
