@@ -24,5 +24,6 @@ EXPECT = Expected(
         ("removed-live-tree", "wrong", "host", "/usr", "undeployed"),
         ("removed-live-tree", "wrong", "host", "/etc", "undeployed"),
         ("stale-mount", "unknown", "calico-node", CNI, "on the host: /etc/cni/net.d: No such file"),
-    )
+    ),
+    refusals=(("host-path-missing", "calico-node", "the host has no /etc/cni/net.d now"),),
 )

@@ -37,14 +37,11 @@ class Mutant(NamedTuple):
 
 def judged_modules() -> tuple[Module, ...]:
     """The rules, and the plan: in an order in which each finds those loaded that it imports."""
-    found = {one.name: one for one in modules() if one.name == _PLAN or one.name.startswith(_JUDGE)}
+    found = {one.name: one for one in modules() if one.name.startswith((_JUDGE, _PLAN))}
+    needs = {name: set(_imported(one, frozenset(found))) - {name} for name, one in found.items()}
     ordered: list[Module] = []
     while found:
-        free = [
-            one
-            for one in found.values()
-            if not any(name in found and name != one.name for name in _imported(one, found))
-        ]
+        free = [one for name, one in found.items() if not needs[name] & found.keys()]
         assert free, f"they import each other in a circle: {sorted(found)}"
         for one in free:
             ordered.append(found.pop(one.name))
@@ -56,8 +53,8 @@ def _imported(module: Module, among: Iterable[str]) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                # A package's own __init__ is loaded before what is in it, whatever imports it.
-                yield full if full in among or node.module == _JUDGE else node.module
+                # What a package has in its __init__ is loaded after what that imports.
+                yield full if full in among else node.module
 
 
 class _Finder(ast.NodeVisitor):
