@@ -9,13 +9,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
-from ostreewatchd.model import Finding, Live, Settings, Snapshot
+from ostreewatchd.model import Finding, Live, Pause, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone
 from ostreewatchd.observe.look import Glance, glance, look_on
@@ -25,6 +25,7 @@ from ostreewatchd.report.journal import Journal, Kind, last_words
 from ostreewatchd.report.notify import Notifier
 from ostreewatchd.watch.deployments import DeploymentWatch
 from ostreewatchd.watch.mounts import MountWatch
+from ostreewatchd.watch.orders import OrderWatch
 
 _REMEDIATION = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 _AFTER_SWITCH = (5.0, 30.0)
@@ -50,6 +51,7 @@ class _Known(NamedTuple):
     waiting: tuple[str, str]
     """The deployments that are pending and staged."""
     told: frozenset[tuple[object, ...]]
+    pause: Optional[Pause] = None
 
 
 class Watcher:
@@ -69,9 +71,11 @@ class Watcher:
         self._known = _Known("", ("", ""), frozenset())
         self._fingerprint = ""
         self._failures = self._resyncs = self._torn = 0
+        self._at_resync: list[Callable[[], None]] = []
         self.gave_up = asyncio.Event()
         self._switched = -_SWITCH_IS_RECENT
         self._overdue = False
+        self._order_ends: Optional[asyncio.TimerHandle] = None
         self._must_look = True
         self._asker = Asker(loop, journal, self.look_soon, self.gave_up.set)
 
@@ -98,8 +102,14 @@ class Watcher:
         if self._resyncs % _FORGET_EVERY == 0:
             self._looker.forget()
         self._resyncs += 1
+        for call in self._at_resync:
+            call()
         self.look_soon()
         self._loop.call_later(self._config.resync, self.resync)
+
+    def at_resync(self, call: Callable[[], None]) -> None:
+        """What to do with each resync besides."""
+        self._at_resync.append(call)
 
     def reload(self) -> None:
         """Read the configuration anew."""
@@ -206,6 +216,7 @@ class Watcher:
         state, known = snapshot.live, self._known
         if state.fingerprint != known.fingerprint:
             self._report_switch(snapshot)
+        self._report_pause(snapshot)
         told: set[tuple[object, ...]] = set()
         for deployment, text in words.waiting(snapshot):
             told.add((text,))
@@ -232,7 +243,26 @@ class Watcher:
             told.add((problem.where, problem.what))
             if (problem.where, problem.what) not in known.told:
                 self._journal.report(Kind.UNKNOWN, words.problem(problem))
-        self._known = _Known(state.fingerprint, _waiting(state), frozenset(told))
+        self._known = _Known(state.fingerprint, _waiting(state), frozenset(told), snapshot.pause)
+
+    def _report_pause(self, snapshot: Snapshot) -> None:
+        """That one holds, or holds no longer; then what is owed is asked for at once."""
+        order, known = snapshot.pause, self._known.pause
+        if order == known:
+            return
+        if self._order_ends is not None:
+            self._order_ends.cancel()
+            self._order_ends = None
+        if order is None:
+            self._journal.report(Kind.RESUMED, "the pause has ended")
+            self._asker.again()
+            return
+        self._journal.report(Kind.PAUSED, words.pause(order), who=order.who, until=words.when(order.until))
+        # By either clock: which of them tells the end is the order's to say. Once more is looked at each resync.
+        left = order.seconds - (snapshot.taken_boottime - order.since_boottime)
+        if order.boot_id != snapshot.node.boot_id:
+            left = order.until - snapshot.taken_at
+        self._order_ends = self._loop.call_later(max(1.0, min(left, 8 * 86400.0)), self.look_soon)
 
     def _report_switch(self, snapshot: Snapshot) -> None:
         """The state is another one than at the look before, or this is the first look."""
@@ -293,6 +323,8 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         journal.report(
             Kind.NOT_WATCHED, f"/ostree/deploy: {error.strerror}: {where}; looking every {config.resync:g} s"
         )
+    orders = OrderWatch(loop, watcher.look_soon)
+    watcher.at_resync(orders.arm)
     journal.report(Kind.STARTED, f"ostreewatchd {__version__} watches (mode {config.mode})", mode=config.mode)
     notifier.ready()
     watcher.resync()
@@ -305,6 +337,7 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
             end.cancel()
         notifier.stopping()
         mounts.close()
+        orders.close()
         if deployments is not None:
             deployments.close()
         watcher.close()

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Optional
 
 from ostreewatchd import __version__
-from ostreewatchd.cli import explain, history, plan, remediate, scan, snapshot, status
+from ostreewatchd.cli import explain, history, pause, plan, remediate, resume, scan, snapshot, status
 from ostreewatchd.cli.world import CouldNotKnow
 from ostreewatchd.report.journal import last_words
 from ostreewatchd.report.printable import printable
 
 COULD_NOT_KNOW = 3
-_VERBS = (status, scan, explain, plan, remediate, history, snapshot)
+_VERBS = (status, scan, explain, plan, remediate, pause, resume, history, snapshot)
 _DESCRIPTION = "Shows what a live switch left in the old deployment, and why it is or is not restarted."
 _EPILOG = (
     "exit status: 0 nothing owed, 1 something is owed, 2 usage, 3 could not know, 4 acted and not cured."

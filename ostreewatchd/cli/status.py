@@ -30,11 +30,14 @@ def run(options: argparse.Namespace) -> int:
         problem = str(error)
     # What an earlier run refused is over when nothing is owed any more.
     refusals = last.refusals if last and any(finding.owed for finding in findings) else ()
+    pause = snapshot.pause
     units = unit_states()
     if options.json:
         everything = {
             **as_object(snapshot, findings),
             "mode": config.mode,
+            "pause": msgspec.to_builtins(pause) if pause else None,
+            "windows": [str(window) for window in config.windows],
             "units": units,
             "flags": [msgspec.to_builtins(flag) for flag in snapshot.flags],
             "refusals": [msgspec.to_builtins(refusal) for refusal in refusals],
@@ -46,6 +49,10 @@ def run(options: argparse.Namespace) -> int:
         return exit_status(snapshot, findings)
     names, seen = snapshot.live.deployments, since(snapshot)
     print(f"node      {snapshot.node.name} ({snapshot.node.platform}), mode {config.mode}")
+    if pause is not None:
+        print(printable(words.pause(pause)))
+    if config.windows:
+        print(f"windows   {', '.join(map(str, config.windows))} (UTC)")
     print(f"booted    {printable(names.booted) or '-'}")
     print(f"live /etc {printable(names.etc) or '-'}" + (f", first seen {words.when(seen)}" if seen else ""))
     print(f"live /usr {printable(names.usr) or '-'} ({_usr(snapshot)})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ostreewatchd.model.history import History
+from ostreewatchd.model.history import History, Pause
 from ostreewatchd.model.host import Flag, Live, Ostree
 from ostreewatchd.model.record import Record
 from ostreewatchd.model.settings import Settings
@@ -74,6 +74,15 @@ class Snapshot(Record, frozen=True, kw_only=True):
             if reference.host_path == host_path and reference.mount_namespace == mount_namespace:
                 return reference
         return None
+
+    @property
+    def pause(self) -> Optional[Pause]:
+        """The pause that is in effect."""
+        order = self.history.pause
+        holds = order is not None and order.holds(
+            now=self.taken_at, boottime=self.taken_boottime, boot_id=self.node.boot_id
+        )
+        return order if holds else None
 
     def cni_directory_of(self, path: str) -> str:
         """The CNI configuration directory that the host path is or lies below; empty if none."""

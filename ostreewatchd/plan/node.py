@@ -44,7 +44,7 @@ def _system(snapshot: Snapshot) -> Iterator[Refusal]:
 
 def _by_order(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
     """What a person has ordered: for once, or by the configuration."""
-    pause = snapshot.history.pause
+    pause = snapshot.pause
     if pause is not None and pause.problem:
         yield Refusal(
             name="paused",
@@ -52,9 +52,7 @@ def _by_order(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
             ends="with `ostreewatchctl resume`",
             alarm=True,
         )
-    elif pause is not None and pause.holds(
-        now=snapshot.taken_at, boottime=snapshot.taken_boottime, boot_id=snapshot.node.boot_id
-    ):
+    elif pause is not None:
         yield Refusal(
             name="paused",
             because=f"{pause.who} ordered it: {pause.why}",

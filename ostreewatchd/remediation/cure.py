@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+import msgspec
+
 from ostreewatchd import settle
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
@@ -66,7 +68,7 @@ class Curer:
             return self._conclude(act, step.subject, Outcome("not-needed", "a second look no longer found it stale"))
         if settle.in_progress(again.flags, complete=settle.complete(again), cap=self._settings.settle_cap):
             return Outcome("", "a switch began meanwhile")
-        if _is_paused(self._ledger.history(), again):
+        if msgspec.structs.replace(again, history=self._ledger.history()).pause is not None:
             return Outcome("", "a pause was ordered meanwhile")
         socket = snapshot.runtime.socket if snapshot.runtime else ""
         self._journal.report(Kind.INTENT, words.step(step), subject=step.subject, switch=switch.id, act=act)
@@ -140,13 +142,6 @@ class Curer:
 def _is_gone(runtime: RuntimeView, kind: str, subject: Subject) -> bool:
     """After a sandbox stop, kubelet may still have to make another: an ended one is listed as long as the pod is."""
     return not (runtime.has_pod(subject.pod_uid) if kind == "stop-sandbox" else runtime.has_ready_pod(subject.pod_uid))
-
-
-def _is_paused(history: History, snapshot: Snapshot) -> bool:
-    pause = history.pause
-    return pause is not None and pause.holds(
-        now=snapshot.taken_at, boottime=snapshot.taken_boottime, boot_id=snapshot.node.boot_id
-    )
 
 
 def _open_act(history: History, switch: Switch, step: Step) -> Optional[int]:

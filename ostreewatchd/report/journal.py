@@ -63,6 +63,10 @@ class Kind(enum.Enum):
     """A person has to look: a refusal that does not end by itself, or a restart that did not cure."""
     NOT_WATCHED = ("9bd6af37c749449c9ea38a585478fbe8", 5)
     """Something that wakes the watcher cannot be watched here; it looks now and then instead."""
+    PAUSED = ("cbaf2e72760b42bc83f9290f66369db8", 5)
+    """A person has ordered that nothing is restarted for a while."""
+    RESUMED = ("c0a1f91ea45f4b54be3daf5f6d9be8a5", 5)
+    """A pause has ended."""
     WATCHER_RESTART = ("0643a5aeae6f4ba99ea28d7cb3467b8f", 6)
     """The watcher is restarted, because it runs from the old tree."""
 

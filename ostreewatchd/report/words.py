@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from ostreewatchd.model import Finding, Live, PastAct, Problem, Refusal, Seen, Snapshot, Step, short_name
+from ostreewatchd.model import Finding, Live, PastAct, Pause, Problem, Refusal, Seen, Snapshot, Step, short_name
 from ostreewatchd.report.printable import printable
 
 
@@ -70,6 +70,12 @@ def refusal(one: Refusal) -> str:
     return printable(f"{who}refused ({one.name}): {one.because}. Ends {one.ends}{at}")
 
 
+def pause(one: Pause) -> str:
+    if one.problem:
+        return f"paused: the order cannot be read, and so holds: {one.problem}"
+    return f"paused until {when(one.until)} by {one.who}: {one.why}"
+
+
 def step(one: Step) -> str:
     return printable(f"{one.kind.replace('-', ' ')} {one.subject} (grace {one.grace} s): {one.because}")
 
@@ -113,7 +119,9 @@ def counts(findings: Iterable[Finding]) -> Counts:
 def summary(snapshot: Snapshot, findings: Sequence[Finding]) -> str:
     """One line on all: STATUS= of the watcher."""
     owed, noted, unknown, wrong = counts(findings)
-    text = f"{live(snapshot.live)}; {snapshot.container_count} containers"
+    paused = snapshot.pause
+    text = f"{printable(pause(paused))}; " if paused is not None else ""
+    text += f"{live(snapshot.live)}; {snapshot.container_count} containers"
     text += f"; {owed} owed, {noted} noted" if owed or noted else "; nothing stale"
     text += f", {unknown} unknown" if unknown else ""
     text += f", {wrong} wrong with the host" if wrong else ""
