@@ -62,8 +62,9 @@ def _save(options: argparse.Namespace) -> int:
 
 def prepared(snapshot: Snapshot, *, anonymized: bool) -> Snapshot:
     """As it is written: without secrets, small enough, and with other names if asked for. Pure."""
-    snapshot = change_texts(snapshot, without_secrets)
-    return bounded(anonymize(snapshot) if anonymized else snapshot)
+    small = change_texts(bounded(snapshot), without_secrets)
+    # Again: other names may be longer ones.
+    return bounded(anonymize(small) if anonymized else small)
 
 
 def file_name(snapshot: Snapshot) -> str:

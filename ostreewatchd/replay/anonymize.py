@@ -112,7 +112,7 @@ def _hexadecimal(words: Iterable[str]) -> dict[str, str]:
     for first, (beginning, shorts) in enumerate(shorter.items(), start=1):
         found[beginning] = f"{first:0{_SHORTER}x}"
         for second, (short, wholes) in enumerate(shorts.items()):
-            found[short] = f"{found[beginning]}{second % 256:02x}"
+            found[short] = f"{found[beginning]}{second:02x}"
             for third, whole in enumerate(wholes):
                 found[whole] = f"{found[short]}{third:0{64 - _SHORT}x}"
     return found

@@ -30,11 +30,11 @@ def bounded(snapshot: Snapshot, *, max_bytes: int = form.MAX_BYTES) -> Snapshot:
     """The same if it is small enough, else the most important part of it."""
     snapshot = change_texts(snapshot, _short)
     worst = _worst(snapshot)
-    small = _cut(snapshot, worst, 0, [])
+    small = _cut(snapshot, worst, 0)
     for halvings in range(1, _ROUNDS):
         if len(form.encode(small)) < max_bytes:
             break
-        small = _cut(snapshot, worst, halvings, [f"all would have more than {max_bytes} bytes"])
+        small = _cut(snapshot, worst, halvings, f", for all would have more than {max_bytes} bytes")
     return small
 
 
@@ -52,8 +52,9 @@ def _worst(snapshot: Snapshot) -> dict[str, int]:
     return found
 
 
-def _cut(snapshot: Snapshot, worst: Mapping[str, int], halvings: int, said: list[str]) -> Snapshot:
+def _cut(snapshot: Snapshot, worst: Mapping[str, int], halvings: int, why: str = "") -> Snapshot:
     """Each list to its limit, or to what is left of its own length and the limit after so many halvings."""
+    said: list[str] = []
 
     def few(entries: Sequence[_T], limit: int, what: str, rank: Callable[[_T], int] = lambda _: 0) -> tuple[_T, ...]:
         limit = min(limit, len(entries))
@@ -115,6 +116,6 @@ def _cut(snapshot: Snapshot, worst: Mapping[str, int], halvings: int, said: list
     )
     if not said:
         return small
-    what = f"it is not whole, for it would be too large: it has {'; '.join(said[:20])}"
+    what = f"it is not whole{why}: it has {'; '.join(said[:20])}"
     problem = Problem(where="the snapshot", what=f"{what}; and more" if len(said) > 20 else what)
     return msgspec.structs.replace(small, problems=(problem, *small.problems))
