@@ -48,36 +48,49 @@ vda vdb nvme0n1 nvme0n1p1 dm mapper loop0 none deleted
 """
 
 _SENTENCES = """
-above absolute act active after again alone already all another answer answered answers any are aside asked attempt
-because been before began begins being belongs below between bind binds boot booted boottime broke but bytes came can
-cannot changed channel check clean clock closed cluster collection combination complete configuration configured
-connect connection container contradict controller corrupt could cure cured cures database death decode denied
-deployment details did digits directory disabled disk does done due during earlier each early effect else empty end
-ended entries entry every exit exited failed fault file files filesystem fingerprint first for found full function
-gone grace had hangs has have heal healthz here hexadecimal holds how identity image info init inside install intent
-into its itself judged judging keeps kernel kill kind known knows lacks large larger later ledger level limit line
-link list live lived lives long longer look looked lookup lost made make makes malformed mapping maximum may
-meanwhile message metadata mine more most mounted mounting mounts must mountinfo names namespace namespaces needs
-neither never new newer newest next node none nor not note noted nothing now number observe old older once one only
-others out outcome overloaded owed own owner owns parsed part parts patch pending period person pid place please post
-process processes program proof propagation quick read reachable reaches reason reference refusal refused regular
-remediate remediation removed rename repeating replaced report request rerun restart restarted restarting restarts
-rounds rule running runs runtime same sandbox sandboxes say says script second seconds section see seen sent set
-shows shutdown since so something somewhere spec stale start started starts status step still stop stopped stopping
-stored stops subject such summary switch switched table taken tell tells than that their them then there these they
-thing this those through time times told too torn touched tree tried two under unit until unreadable up use used
-value version waits was watched way were what when where whether which while who whose why will with within without
-would writable write writer writes written wrong yet younger always on failure restartpolicy cri cni daemonset
-replicaset statefulset ptrace cap dac search selinux aborted access address allocate argument arguments available bad
-block broken busy cancelled corrupted create cross currently datagram deadlock descriptor device different error exec
-exist existing exists expired fifo flag fork format forbidden handle higher illegal implemented initialized input
-inappropriate interrupted invalid ioctl is key last levels many missing multihop network numerical open operation
-option output package permission permitted point private procedure protocol queue range rejected remote required
-reset resource result returned route seek setting size space specified stream structure supported symbolic
-temporarily terminal text timer transport type unavailable unknown unsupported usable valid wide amd64 arm64 aarch64
-x86 rt generic virt lts el8 el9 el10 development transient hotfix grpc rpc deadline exceeded unimplemented internal
-resource_exhausted unauthenticated permission_denied dial desc code context canceled healthy unhealthy ok plugins
-secret cut off
+aarch64 abort aborted above absolute access accessing act active acts add address admin after again ago all allocate
+alone already also alter always amd64 anew anode anonymized another answer answered answers any anybody apply
+applying are argument arguments arm64 array aside asked assign attached attempt attempted attempting autoincrement
+available avoided back backend backing bad became because been before began begin begins being belongs below between
+bind binds block boot bootc booted boottime both broke broken buffer bundle busy but byte bytes call came can
+canceled cancelled cannot cap caused certain changed channel character characters check child class clean cleaning
+clock closed cluster cni code collection column combination communication complete configuration configured connect
+connected connection container context contradict controller corrupt corrupted could create created cri cross csi
+cure cured cures currently cut dac daemonset damaged database datagram day deadline deadlock death decode deep deeper
+defined denied deployment deployments desc descriptor desired destination details development device df dial
+dictionary did died different digits directly directories directory disabled disk do does done down driver dropped
+due during each earlier early effect el10 el8 el9 element else empty end ended endpoint ends entries entry error
+escaped every exceeded exchange exec exist existing exists exit exited expired fail failed fails failure false family
+fault fifo file files filesystem finalize finding fingerprint first flag follows font for forbidden forgets fork form
+format formats found fresh full function garbage gave generic get give go goes gone grace grpc gvariant had half
+halted handle hangs has have heal health healthy healthz here hexadecimal higher hold holds hotfix hour how
+identifier identity illegal image immediate implemented inappropriate incomplete info init initialized inode input
+inside install installed integer intent internal interrupted into invalid ioctl is its itself journalctl judged
+judging keeps kernel key kill kind know known knows label labels lacks large larger last later leads leave ledger
+left level levels libraries library limit line link links list lists live lived lives locked locks long longer look
+looked lookup lose lost lts machines made make makes malformed manifest many mapping marks max maximum may meanwhile
+medium message metadata min mine missing moment more most mounted mountinfo mounting mounts multibyte multihop must
+named names namespace namespaces need needed needs neither network never new newer newest next nextroot node nodes
+non none nor normal not note noted nothing now ns null number numerical object observe off offsets ok old older on
+once one only open opens operation option order ostreewatchctl ostreewatchd others otherwise out outcome output
+overlayfs overloaded owed own owner owns package padding parsed part partly parts patch pause peer pending period
+permission permission_denied permitted person pid piece place please plugins point possible post prepared primary
+private procedure process processes product program progress proof propagation protocol ptrace queue quick raised
+range reachable reaches read reads real reason reboot rebooted records recoverable reference references refusal
+refused regular rejected remediate remediation remote remove removed removes rename repeat repeating replaced
+replicaset report request requested required rerun reset resource resource_exhausted restart restarted restarting
+restartpolicy restarts result resume returned revoked room rounds route rpc rpm rt rule running runs runtime said
+same sandbox sandboxes say says script search second seconds secret section see seek seen selinux semaphores send
+sent set sets setting severed short should shows shutdown since size snapshot so something somewhere space spec
+specific specified spent srmount stage staged stale stamp start started starts statefulset status step still stop
+stopped stopping stops stored stream streams structure subject such summary supported switch switched symbolic
+synchronized systemctl table taken takes tell tells temporarily terminal text than that their them then there these
+they thing this those through time timed timer times told too torn touched transient transport tree tried true tuple
+turned twice two type umount unasked unauthenticated unavailable undeploy undeployed under unhealthy unimplemented
+unique unit unknown unlock unlocked unreachable unreadable unsupported until up usable use used user users userspace
+uses utc utf valid value version virt virtual visible wait waits was watched way well went were what whatever when
+where whether which while who whole whose why wide will windows with within without would writable write writer
+writes written wrong wrote x86 xenix yet younger
 """
 """Of the product's own texts, of strerror(3), and of kernels' release names."""
 
