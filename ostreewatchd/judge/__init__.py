@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ostreewatchd.judge import replaced_file, stale_mount
+from ostreewatchd.judge import replaced_file, runtime_namespace, stale_mount, vm_sandbox
 from ostreewatchd.judge.host import (
     live_apply,
     not_supported,
@@ -20,7 +20,12 @@ from ostreewatchd.judge.host import (
 from ostreewatchd.judge.rule import Rule
 from ostreewatchd.model import Finding, Snapshot
 
-OF_CONTAINERS: tuple[Rule, ...] = (stale_mount.rule, replaced_file.rule)
+OF_CONTAINERS: tuple[Rule, ...] = (
+    stale_mount.rule,
+    replaced_file.rule,
+    runtime_namespace.rule,
+    vm_sandbox.rule,
+)
 OF_THE_HOST: tuple[Rule, ...] = (
     live_apply.rule,
     not_supported.rule,

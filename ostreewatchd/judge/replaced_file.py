@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ostreewatchd.judge.rule import Cure, Rule
+from ostreewatchd.judge.runtime_namespace import differs
 from ostreewatchd.model import Bind, Finding, Reference, Snapshot
 
 rule = Rule("replaced-file", cure=Cure.RESTART_CONTAINER)
@@ -20,8 +21,8 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     """Each bind of a file whose host path is another file of the same tree now."""
     for container in snapshot.containers:
         for bind in container.binds:
-            reference = snapshot.reference(bind.host_path, container.binder.mount_namespace)
-            if reference is not None and replaced(bind, reference):
+            reference = snapshot.reference(bind.host_path, snapshot.maker(container, bind))
+            if reference is not None and replaced(bind, reference) and differs(snapshot, container, bind) is None:
                 because = (
                     f"it has file {bind.sight.identity}, the host has {reference.sight.identity} in the same tree:"
                     " it was replaced by rename"

@@ -15,6 +15,8 @@ class Cure(enum.Enum):
     """The smallest thing that cures. The value is how a person reads it."""
 
     RESTART_CONTAINER = "stop the container; kubelet starts it again in place"
+    RESTART_UNIT = "restart the unit, which is only recommended"
+    NEW_POD = "delete the pod, so that its controller makes it anew"
     BY_HAND = "none unasked: it is said with what a person can do"
 
 
@@ -43,13 +45,27 @@ class Rule:
             raise TypeError(f"rule {self.name} has no function")
         return self._judge(snapshot)
 
-    def stale(self, container: Container, bind: Bind, *, expected: Reference, owed: bool, because: str) -> Finding:
-        """The bind is not what the container would get now."""
-        remedy = self.cure.value if owed else f"on request: {self.cure.value}"
+    def stale(
+        self, container: Container, bind: Bind, *, expected: Reference, owed: bool, because: str, remedy: str = ""
+    ) -> Finding:
+        """The bind is not what the container would get now. `remedy`: where the rule's cure is not the one."""
+        remedy = remedy or (self.cure.value if owed else f"on request: {self.cure.value}")
         return self._finding(container, bind, "stale", owed, because, remedy, expected.sight)
 
+    def will_be_stale(
+        self, container: Container, bind: Bind, *, expected: Reference, because: str, remedy: str = ""
+    ) -> Finding:
+        """The bind is as it should be, and will not be after the next start."""
+        return self._finding(container, bind, "wrong", False, because, remedy or self.cure.value, expected.sight)
+
     def unknown(
-        self, container: Container, bind: Bind, *, because: str, expected: Optional[Reference] = None
+        self,
+        container: Container,
+        bind: Bind,
+        *,
+        because: str,
+        expected: Optional[Reference] = None,
+        remedy: str = "none: look at the reason",
     ) -> Finding:
         """It cannot be told; so nothing is restarted for it."""
         return self._finding(
@@ -58,7 +74,7 @@ class Rule:
             "unknown",
             False,
             because,
-            "none: look at the reason",
+            remedy,
             expected.sight if expected else None,
         )
 

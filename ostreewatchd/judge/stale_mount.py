@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Optional
 
+from ostreewatchd.judge.due import due
 from ostreewatchd.judge.replaced_file import replaced
 from ostreewatchd.judge.rule import Cure, Rule
+from ostreewatchd.judge.runtime_namespace import differs
 from ostreewatchd.model import Bind, Container, Finding, Reference, Snapshot, short_name
 
 rule = Rule("stale-mount", cure=Cure.RESTART_CONTAINER)
@@ -32,7 +34,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _judge(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[Finding]:
-    reference = snapshot.reference(bind.host_path, container.binder.mount_namespace)
+    reference = snapshot.reference(bind.host_path, snapshot.maker(container, bind))
     if reference is None:
         return rule.unknown(container, bind, because="no reference was looked up for this path")
     if bind.via and bind.sight.absent and reference.sight.absent:
@@ -41,58 +43,21 @@ def _judge(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[Fin
         return rule.unknown(container, bind, because=f"in the container: {bind.sight.problem}", expected=reference)
     if reference.sight.identity is None:
         return rule.unknown(container, bind, because=f"on the host: {reference.sight.problem}")
-    if replaced(bind, reference):
-        return None  # A rule of its own.
+    if replaced(bind, reference) or differs(snapshot, container, bind) is not None:
+        return None  # Rules of their own.
     if bind.sight.identity == reference.sight.identity:
-        return _binder_is_stale(snapshot, container, bind, reference)
-    other = _differs_from_init(snapshot, bind, reference)
-    if other:
-        return rule.unknown(container, bind, because=other, expected=reference)
-    owed, why = _owed(snapshot, bind, reference)
+        return None
+    owed, why = due(snapshot, bind, reference)
     return rule.stale(container, bind, expected=reference, owed=owed, because=f"{_parted(bind, reference)}; {why}")
-
-
-def _binder_is_stale(snapshot: Snapshot, container: Container, bind: Bind, reference: Reference) -> Optional[Finding]:
-    """The container has what its binder sees; if PID 1 sees something else, no container restart helps."""
-    other = _differs_from_init(snapshot, bind, reference)
-    return rule.unknown(container, bind, because=other, expected=reference) if other else None
-
-
-def _differs_from_init(snapshot: Snapshot, bind: Bind, reference: Reference) -> str:
-    if reference.mount_namespace == snapshot.init_mount_namespace:
-        return ""
-    init = snapshot.reference(bind.host_path, snapshot.init_mount_namespace)
-    if init is None or init.sight.identity is None or init.sight.identity == reference.sight.identity:
-        return ""
-    return (
-        f"the runtime's own mount namespace {reference.mount_namespace} shows {reference.sight.identity} where"
-        f" PID 1 has {init.sight.identity}: a new container would get the runtime's, so restarting it cures nothing"
-    )
 
 
 def _parted(bind: Bind, reference: Reference) -> str:
     mine, theirs = bind.sight, reference.sight
+    text = f"it shows directory {mine.identity}, the host has {theirs.identity}"
     if mine.deployment and theirs.deployment and mine.deployment != theirs.deployment:
-        return f"it shows deployment {short_name(mine.deployment)}, the host has {short_name(theirs.deployment)}"
-    return f"it shows directory {mine.identity}, the host has {theirs.identity}"
-
-
-def _was_replaced_in_place(snapshot: Snapshot, bind: Bind, reference: Reference) -> bool:
-    """What lies below a CNI directory is no watched directory itself: only another tree makes it a leftover."""
-    mine, theirs = bind.sight, reference.sight
-    if bind.host_path in snapshot.cni_directories or mine.identity is None or theirs.identity is None:
-        return False
-    return mine.deployment == theirs.deployment and mine.identity.dev == theirs.identity.dev
-
-
-def _owed(snapshot: Snapshot, bind: Bind, reference: Reference) -> tuple[bool, str]:
-    """Whether the cure is due unasked (DESIGN §7), and why or why not."""
-    if bind.via:
-        return False, f"noted only: it is seen by way of {bind.via}"
-    if not snapshot.cni_directory_of(bind.host_path):
-        return False, f"noted only: {bind.host_path} is no CNI configuration directory"
-    if _was_replaced_in_place(snapshot, bind, reference):
-        return False, "noted only: it was replaced in place, below a CNI directory that is the same: no switch"
-    if not bind.writable:
-        return False, "noted only: it is mounted read-only, so nothing that it writes is lost"
-    return True, "what it writes there no longer reaches the host"
+        text = f"it shows deployment {short_name(mine.deployment)}, the host has {short_name(theirs.deployment)}"
+    if mine.removed:
+        text += "; what it shows was removed, so nothing can be made in it any more"
+    if not bind.device_is_mounted:
+        text += "; the host has that filesystem mounted nowhere any more"
+    return text

@@ -47,6 +47,8 @@ class Sight(Record, frozen=True, kw_only=True):
     """What the directory lists, for a CNI configuration directory; sorted and bounded."""
     certificates: tuple[Certificate, ...] = ()
     """Those in the directory, for one that holds a control plane's certificates; sorted and bounded."""
+    removed: bool = False
+    """No name leads to it any more (its link count is 0): what is made in it goes nowhere. Evidence, no verdict."""
     problem: str = ""
 
 
@@ -80,6 +82,8 @@ class Binder(Record, frozen=True, kw_only=True):
 
     pid: int
     mount_namespace: int
+    kind: Literal["", "shim", "conmon"] = ""
+    """Known where its mount namespace is not the runtime's: a shim stays with the pod, a conmon with the container."""
 
 
 class Container(Record, frozen=True, kw_only=True):
@@ -107,6 +111,8 @@ class Daemon(Record, frozen=True, kw_only=True):
     mount_namespace: int
     unit: str = ""
     """The systemd unit that it is of; empty if none is named."""
+    held_at: str = ""
+    """The file at which its mount namespace is held for whoever joins it (kubens); empty: it is its own."""
 
 
 class VmSandbox(Record, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from ostreewatchd.model.history import History, Pause
 from ostreewatchd.model.host import Flag, Live, Ostree
 from ostreewatchd.model.record import Record
 from ostreewatchd.model.settings import Settings
-from ostreewatchd.model.sight import Container, Daemon, Reference, VmSandbox
+from ostreewatchd.model.sight import Bind, Container, Daemon, Reference, VmSandbox
 from ostreewatchd.model.views import KubeletView, RuntimeView, SystemView
 
 SNAPSHOT_FORMAT = 1
@@ -83,6 +83,10 @@ class Snapshot(Record, frozen=True, kw_only=True):
             now=self.taken_at, boottime=self.taken_boottime, boot_id=self.node.boot_id
         )
         return order if holds else None
+
+    def maker(self, container: Container, bind: Bind) -> int:
+        """The mount namespace in which the source of the bind would be looked up for a restarted container."""
+        return bind.made_in if bind.made_in is not None else container.binder.mount_namespace
 
     def cni_directory_of(self, path: str) -> str:
         """The CNI configuration directory that the host path is or lies below; empty if none."""

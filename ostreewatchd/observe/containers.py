@@ -8,7 +8,9 @@ import gc
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
-from ostreewatchd.model import Bind, Binder, Container, Problem
+from ostreewatchd.model import Bind, Binder, Container, Daemon, Problem, VmSandbox
+from ostreewatchd.observe.binders import made_by
+from ostreewatchd.observe.daemons import daemons, helper, vm_sandboxes
 from ostreewatchd.observe.host import Host, sight
 from ostreewatchd.observe.owners import Owners
 from ostreewatchd.observe.places import Place, Places
@@ -34,18 +36,33 @@ class _Known(NamedTuple):
     moving: tuple[tuple[str, What], ...]
     """What was at the paths that can become something else without a mount: those below a bind, and directories
     whose names matter."""
+    subpaths: frozenset[str] = frozenset()
+    """Where in the container kubelet's own binds are."""
+
+
+class Found(NamedTuple):
+    """What a look found."""
+
+    container_count: int
+    """All running containers."""
+    containers: list[Container]
+    """Those that hold a piece of the host's tree."""
+    daemons: list[Daemon]
+    vm_sandboxes: list[VmSandbox]
+    problems: list[Problem]
 
 
 class ContainerLooker:
     """Finds containers; kept by the watcher from look to look."""
 
     def __init__(self, *, remember: bool) -> None:
-        self._processes = Processes(remember=remember)
+        self._processes = Processes(remember=remember, helper=helper)
         self._remember = remember
         self._known: dict[ContainerProcess, _Known] = {}
         """Keyed by the whole process: a mount namespace's number and a pid are reused, a container's id is not."""
         self._leading: list[bytes] = []
         """The host's mounts that can lead to a deployment, at the look before."""
+        self._vm_sandboxes: dict[str, VmSandbox] = {}
 
     def forget(self) -> None:
         """Look at everything anew the next time."""
@@ -55,10 +72,8 @@ class ContainerLooker:
     def close(self) -> None:
         self._processes.close()
 
-    def look(
-        self, host: Host, platform: Platform, cni_directories: Sequence[str]
-    ) -> tuple[int, list[Container], list[Problem]]:
-        """How many containers run, those that hold a piece of the host's tree, and what could not be read."""
+    def look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
+        """All that runs now. What cannot be read is among the problems."""
         # A look makes thousands of small objects and no cycles.
         collecting = gc.isenabled()
         gc.disable()
@@ -68,15 +83,17 @@ class ContainerLooker:
             if collecting:
                 gc.enable()
 
-    def _look(
-        self, host: Host, platform: Platform, cni_directories: Sequence[str]
-    ) -> tuple[int, list[Container], list[Problem]]:
+    def _look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
         processes, problems = self._processes.look(host.namespace)
         looker = _Look(host, platform, (*_WATCHED_TREES, *cni_directories), problems, remember=self._remember)
+        standing = daemons(self._processes.helpers, host, platform)
+        machines = vm_sandboxes(self._processes.helpers, looker.owners, self._vm_sandboxes)
         no_new_mounts = host.table.mounts.leading == self._leading
         containers = []
         known: dict[ContainerProcess, _Known] = {}
         for process in processes:
+            if process.container_id in machines:
+                continue  # What a virtual machine needs on the host (virtiofsd) is no container.
             one = self._known.get(process)
             if one is None or (one.receives and not no_new_mounts) or not _is_unmoved(process, one):
                 one = looker.container(process)
@@ -85,10 +102,10 @@ class ContainerLooker:
             if self._remember:
                 known[process] = one
             if one.container is not None:
-                containers.append(one.container)
-        self._known, self._leading = known, host.table.mounts.leading
+                containers.append(made_by(one.container, one.subpaths, standing))
+        self._known, self._leading, self._vm_sandboxes = known, host.table.mounts.leading, machines
         containers.sort(key=lambda one: (one.pod.namespace, one.pod.name, one.name, one.id))
-        return len(processes), containers, problems
+        return Found(len(processes), containers, standing, list(machines.values()), problems)
 
 
 def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
@@ -114,7 +131,7 @@ class _Look:
         self._problems = problems
         self._remember = remember
         self._places = Places(host, watched, problems, platform.links)
-        self._owners = Owners(host, platform, problems)
+        self.owners = Owners(host, platform, problems)
 
     def container(self, process: ContainerProcess) -> Optional[_Known]:
         """What is known of the process now; None if nothing that holds until the next look."""
@@ -147,7 +164,7 @@ class _Look:
                 # Its parent is in the container too: compared with that it would always be fresh.
                 self._problems.append(Problem(where=where, what="its first process was not found"))
                 return None
-            spec = self._owners.bundle(process.container_id)
+            spec = self.owners.bundle(process.container_id)
             if spec is not None and spec.is_sandbox:
                 return _Known(None, False, ())
             places = self._places.find(mounts, spec, where)
@@ -164,8 +181,9 @@ class _Look:
                     writable=mount.writable,
                     propagated=mount.propagated,
                     sight=sight(root, table, path, list_names=host_path in self._watched[2:], links=False),
+                    device_is_mounted=self._places.is_mounted(mount),
                 )
-                for host_path, path, via, mount in places
+                for host_path, path, via, mount, _ in places
             ]
         # All of the above asked for the pid: was it one and the same process?
         now = proc.stat(process.pid)
@@ -173,7 +191,7 @@ class _Look:
             return None
         if proc.mount_namespace(process.pid) != process.mount_namespace:
             return None
-        owner = self._owners.of(process, spec)
+        owner = self.owners.of(process, spec)
         started = stat.start_ticks / proc.TICKS
         container = Container(
             id=process.container_id,
@@ -188,7 +206,8 @@ class _Look:
             binder=Binder(pid=stat.parent, mount_namespace=binder_namespace),
             binds=tuple(sorted(binds, key=lambda bind: (bind.path, bind.host_path))),
         )
-        return _Known(container, receives, moving)
+        subpaths = frozenset(place.path for place in places if place.subpath)
+        return _Known(container, receives, moving, subpaths)
 
     def _moving(self, root: Root, table: MountTable, places: Iterable[Place]) -> tuple[tuple[str, What], ...]:
         found = []

@@ -100,6 +100,7 @@ def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False,
         serial=what.serial,
         born_at=what.born_at,
         is_directory=what.is_directory,
+        removed=what.links == 0,
         names=names,
     )
 

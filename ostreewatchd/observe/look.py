@@ -82,8 +82,8 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     """The rest of a look, after its first glance."""
     host, platform, directories = first.host, first.platform, first.cni_directories
     now, now_boottime = time.time(), proc.boottime()
-    count, containers, problems = looker.look(host, platform, directories)
-    found, trouble = references(host, containers, directories)
+    seen = looker.look(host, platform, directories)
+    found, trouble = references(host, seen.containers, seen.daemons, directories)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
     system, runtime, kubelet = deep.ask(host, platform) if deep else (None, None, None)
@@ -101,15 +101,17 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         cni_directories=directories,
         writers=platform.writers,
         self_written=platform.self_written,
-        container_count=count,
-        containers=tuple(containers),
+        daemons=tuple(seen.daemons),
+        vm_sandboxes=tuple(seen.vm_sandboxes),
+        container_count=seen.container_count,
+        containers=tuple(seen.containers),
         references=tuple(found),
         flags=first.flags,
         history=history,
         system=system,
         runtime=runtime,
         kubelet=kubelet,
-        problems=tuple((moved + problems + trouble)[:_MAX_PROBLEMS]),
+        problems=tuple((moved + seen.problems + trouble)[:_MAX_PROBLEMS]),
     )
 
 

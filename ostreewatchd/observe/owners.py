@@ -14,6 +14,7 @@ from ostreewatchd.parse.bundle import Bundle
 from ostreewatchd.platforms import Platform
 
 _LOGS = "/var/log/containers"
+_POD_LOGS = "/var/log/pods"
 
 
 class Owner(NamedTuple):
@@ -69,6 +70,15 @@ class Owners:
         where = f"container {process.container_id[:12]}"
         self._problems.append(Problem(where=where, what="neither its bundle nor a log link says whose it is"))
         return Owner(Pod(namespace="", name="", uid=process.cgroup_pod_uid), "", None, "")
+
+    def pod_by_uid(self, uid: str) -> Pod:
+        """By the pod's log directory, `<namespace>_<name>_<uid>`; without names where none is there."""
+        try:
+            names = self._host.root.names(_POD_LOGS) if uid else []
+        except OSError:
+            names = []
+        target = next((podlogs.parse_directory(name) for name in names if name.endswith(f"_{uid}")), None)
+        return Pod(namespace=target[0] if target else "", name=target[1] if target else "", uid=uid)
 
     def _log_link(self, container_id: str) -> str:
         if self._links is None:

@@ -19,6 +19,7 @@ from ostreewatchd.platforms import MovingLink
 
 _SYSROOT = ("/sysroot/", "/ostree/")
 """Where all deployments are side by side: what a container sees of that is no place that anybody works in."""
+_KUBELET, _SUBPATHS = "/var/lib/kubelet", "/volume-subpaths/"
 _MAX_PLACES = 200
 _MAX_MOUNTS = 5000
 """Of a container, that may show the host's tree. A container with the host's `/` has all of the host's."""
@@ -31,6 +32,8 @@ class Place(NamedTuple):
     path: str
     via: str
     mount: Mount
+    subpath: bool = False
+    """kubelet makes a bind of its own of it, which the runtime binds."""
 
 
 class Places:
@@ -68,14 +71,15 @@ class Places:
             # the ones that it has now.
             spec = None
         for mount in mounts:
-            host_path = self._by_link(self._host_path(mount, spec))
+            host_path, subpath = self._host_path(mount, spec)
+            host_path = self._by_link(host_path)
             if host_path and not host_path.startswith(_SYSROOT) and not self._is_unrelated(mount, host_path):
-                places[mount.point] = Place(host_path, mount.point, "", mount)
-        for host_path, path, _, mount in list(places.values()):
+                places[mount.point] = Place(host_path, mount.point, "", mount, subpath)
+        for host_path, path, _, mount, subpath in list(places.values()):
             for watched in self._watched:
                 if watched != host_path and covers(host_path, watched):
                     below = path.rstrip("/") + (watched if host_path == "/" else watched[len(host_path) :])
-                    places.setdefault(below, Place(watched, below, host_path, mount))
+                    places.setdefault(below, Place(watched, below, host_path, mount, subpath))
         if len(places) <= _MAX_PLACES:
             return list(places.values())
         what = f"{len(places)} binds, of which {_MAX_PLACES} are looked at"
@@ -92,6 +96,10 @@ class Places:
             if mount is None or mount.id in hosts or self._host.table.mounts.on_device(mount.device):
                 found.append(place._replace(mount=mount or place.mount))
         return found
+
+    def is_mounted(self, mount: Mount) -> bool:
+        """Whether the host still has what is mounted there mounted anywhere."""
+        return bool(inside_deployment(mount, self._sysroots) or self._host.table.mounts.on_device(mount.device))
 
     def _unrelated_overlays(self) -> frozenset[bytes]:
         related = {mount.device.encode() for mount in map(self._host.table.visible, self._watched) if mount}
@@ -116,19 +124,22 @@ class Places:
                 return link + match.group(1)
         return host_path
 
-    def _host_path(self, mount: Mount, spec: Optional[Bundle]) -> str:
+    def _host_path(self, mount: Mount, spec: Optional[Bundle]) -> tuple[str, bool]:
+        """The path on the host, and whether it is a subPath."""
         by_root = host_path_of(mount, self._host.table, self._sysroots)
         best: Optional[BundleMount] = None
         for one in spec.mounts if spec else ():
             if covers(one.destination, mount.point) and (best is None or len(one.destination) > len(best.destination)):
                 best = one
         if best is None:
-            return by_root
+            return by_root, False
         asked = (best.source.rstrip("/") + mount.point[len(best.destination.rstrip("/")) :]) or "/"
         # kubelet's own bind stands between (a subPath): what it is of, the mount's root tells.
-        if covers("/var/lib/kubelet", asked):
-            return inside_deployment(mount, self._sysroots) or asked
-        return asked
+        if covers(_KUBELET, asked):
+            if _SUBPATHS not in asked:
+                return inside_deployment(mount, self._sysroots) or asked, False
+            return host_path_of(mount, self._host.table, self._sysroots, but_below=_KUBELET) or asked, True
+        return asked, False
 
 
 def _target_of(link: MovingLink) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Problem
@@ -41,8 +42,13 @@ class _Member(NamedTuple):
 class Processes:
     """The containers' first processes. `remember=False` for a program that looks once or twice."""
 
-    def __init__(self, *, remember: bool) -> None:
+    def __init__(self, *, remember: bool, helper: Callable[[int], str] = lambda pid: "") -> None:
+        """`helper`: what a process is, by name, that is of no container and matters to them; empty: it is none."""
         self._remember = remember
+        self._helper = helper
+        self._helpers: dict[int, str] = {}
+        self.helpers: list[tuple[int, str]] = []
+        """Of the last look: pid and name."""
         self._held: dict[int, int] = {}
         self._ended = select.epoll() if remember else None
         self._containers: dict[str, ContainerProcess] = {}
@@ -54,6 +60,7 @@ class Processes:
         problems: list[Problem] = []
         # The ended ones first: a pid that is in the list below and held is then the process that was judged.
         self._forget_ended()
+        self._helpers = {pid: name for pid, name in self._helpers.items() if pid in self._held}
         fresh, judged = self._fresh(host_namespace, problems)
         around = cgroup.container_ids(_own_cgroup()) if fresh else frozenset()
         known = {container.mount_namespace: container.container_id for container in self._containers.values()}
@@ -70,6 +77,8 @@ class Processes:
                 _add(problems, pid, error)
                 continue
             container_id = cgroup.container_id(data, around) if data else ""
+            if not container_id:
+                self._look_for_helper(pid)
             if data and container_id:
                 self._note(pid, container_id)
                 groups.setdefault(container_id, []).append(_Member(pid, namespace, cgroup.pod_uid(data, around)))
@@ -87,6 +96,7 @@ class Processes:
                 self._containers[container_id] = ContainerProcess(
                     first.pid, first.namespace, container_id, first.pod_uid
                 )
+        self.helpers = sorted(self._helpers.items())
         result = list(self._containers.values())
         if not self._remember:
             self._containers = {}
@@ -117,7 +127,14 @@ class Processes:
                 self._release(pid)
             elif namespace != host_namespace:
                 fresh.append((pid, namespace))
+            else:
+                self._look_for_helper(pid)
         return fresh, judged
+
+    def _look_for_helper(self, pid: int) -> None:
+        name = self._helper(pid)
+        if name:
+            self._helpers[pid] = name
 
     def forget(self) -> None:
         """Judge all anew at the next look."""
@@ -166,6 +183,7 @@ class Processes:
     def _release(self, pid: int) -> None:
         fd = self._held.pop(pid, None)
         self._members.pop(pid, None)
+        self._helpers.pop(pid, None)
         if fd is not None:
             os.close(fd)  # That takes it out of the epoll, too: nobody else has it.
 

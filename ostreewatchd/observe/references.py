@@ -6,23 +6,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ostreewatchd.model import Container, Problem, Reference, Sight
+from ostreewatchd.model import Container, Daemon, Problem, Reference, Sight
 from ostreewatchd.observe.host import Host, sight
 from ostreewatchd.parse.mountinfo import Mounts, MountTable
 from ostreewatchd.peers import proc
 
+_TREES = ("/usr", "/etc")
+
 
 def references(
-    host: Host, containers: Iterable[Container], cni_directories: Sequence[str]
+    host: Host, containers: Iterable[Container], daemons: Iterable[Daemon], cni_directories: Sequence[str]
 ) -> tuple[list[Reference], list[Problem]]:
-    """One reference per host path and mount namespace that makes binds, PID 1's always among them."""
+    """One reference per host path and mount namespace that makes binds, PID 1's always among them. What a daemon in a
+    namespace of its own would give to containers that are yet to come, its view of the trees tells."""
     wanted: dict[int, set[str]] = {host.namespace: set(cni_directories)}
     binders: dict[int, int] = {}
+    for daemon in daemons:
+        if daemon.mount_namespace != host.namespace:
+            binders.setdefault(daemon.mount_namespace, daemon.pid)
+            for path in (*_TREES, *cni_directories):
+                wanted.setdefault(daemon.mount_namespace, set()).add(path)
+                wanted[host.namespace].add(path)
     for container in containers:
         namespace = container.binder.mount_namespace
         binders.setdefault(namespace, container.binder.pid)
         for bind in container.binds:
-            wanted.setdefault(namespace, set()).add(bind.host_path)
+            maker = namespace if bind.made_in is None else bind.made_in
+            wanted.setdefault(maker, set()).add(bind.host_path)
             wanted[host.namespace].add(bind.host_path)
     found, problems = [], []
     for namespace, paths in wanted.items():

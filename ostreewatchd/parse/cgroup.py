@@ -32,6 +32,12 @@ def pod_uid(data: bytes, around: Set[str] = frozenset()) -> str:
     return ""
 
 
+def pod_of(data: bytes) -> str:
+    """The pod's UID, of a process that is in none of its containers (a shim in its pod's cgroup)."""
+    found = _POD.search(data)
+    return found.group(1).decode().replace("_", "-") if found else ""
+
+
 def container_ids(data: bytes) -> frozenset[str]:
     """All that the path names."""
     return frozenset(match.group(2).decode() for line in data.split(b"\n") for match in _CONTAINER.finditer(line))

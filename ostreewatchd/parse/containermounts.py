@@ -52,14 +52,17 @@ def inside_deployment(mount: Mount, where: frozenset[Sysroot]) -> str:
     return next((path for path in (sysroot.inside(mount) for sysroot in where) if path), "")
 
 
-def host_path_of(mount: Mount, host: MountTable, where: frozenset[Sysroot]) -> str:
+def host_path_of(mount: Mount, host: MountTable, where: frozenset[Sysroot], *, but_below: str = "") -> str:
     """Which path of the host a container's mount is of, by its root alone: inside a deployment it is the path
-    there; else the host's mount of the same filesystem with the longest root that leads to it. Empty if none."""
+    there; else the host's mount of the same filesystem with the longest root that leads to it. `but_below`: not one
+    that is mounted there. Empty if none."""
     inside = inside_deployment(mount, where)
     if inside:
         return inside
     best: Optional[Mount] = None
     for candidate in host.mounts.on_device(mount.device):
+        if but_below and covers(but_below, candidate.point):
+            continue
         if covers(candidate.root, mount.root) and (best is None or len(candidate.root) > len(best.root)):
             best = candidate
     if best is None:

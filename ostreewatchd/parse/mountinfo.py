@@ -198,6 +198,12 @@ class Mounts(Sequence[Mount]):
         found = [self.at(start) for (_, point), start in self.children.items() if point in at]
         return found + self.below(*places)
 
+    def holding(self, namespace: int) -> str:
+        """Where a mount namespace is held by a mount of its file; empty if it is not."""
+        at = self._data.find(f" mnt:[{namespace}] ".encode())
+        mount = self.at(self._data.rfind(b"\n", 0, at) + 1) if at >= 0 else None
+        return mount.point if mount is not None and mount.fstype == "nsfs" else ""
+
     def on_device(self, device: str) -> list[Mount]:
         """Those of one filesystem."""
         if self._devices is None:

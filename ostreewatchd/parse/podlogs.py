@@ -14,6 +14,8 @@ _NAME = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _LINK = re.compile(rf"({_NAME})_({_NAME})_({_NAME})-([0-9a-f]{{64}})\.log", re.ASCII)
 _TARGET = re.compile(rf"(?:.*/)?({_NAME})_({_NAME})_([0-9A-Za-z-]{{1,64}})/({_NAME})/(\d{{1,9}})\.log", re.ASCII)
 
+_DIRECTORY = re.compile(rf"({_NAME})_({_NAME})_[0-9A-Za-z-]{{1,64}}", re.ASCII)
+
 
 class LogLink(NamedTuple):
     """What the link's name tells."""
@@ -37,6 +39,12 @@ class LogTarget(NamedTuple):
 def parse_link(name: str) -> Optional[LogLink]:
     match = _LINK.fullmatch(name)
     return LogLink(*match.groups()) if match else None
+
+
+def parse_directory(name: str) -> Optional[tuple[str, str]]:
+    """Namespace and name of the pod whose logs are in the directory."""
+    match = _DIRECTORY.fullmatch(name)
+    return (match.group(1), match.group(2)) if match else None
 
 
 def parse_target(target: str) -> Optional[LogTarget]:

@@ -15,7 +15,7 @@ def lost(snapshot: Snapshot, container: Container, finding: Finding) -> str:
     """CNI configuration that the old directory has and the new one lacks, less what its writer makes anew at
     each start. Init containers do not run again, so nobody would bring it back."""
     bind = bind_of(container, finding)
-    reference = snapshot.reference(finding.path, container.binder.mount_namespace)
+    reference = snapshot.reference(finding.path, snapshot.maker(container, bind)) if bind is not None else None
     if bind is None or reference is None or finding.path not in snapshot.cni_directories:
         return ""
     lost = [
@@ -43,7 +43,7 @@ def refusals(snapshot: Snapshot, findings: Iterable[Finding]) -> Iterator[Refusa
         bind = bind_of(container, finding)
         if bind is None or bind.via or not bind.writable or not snapshot.cni_directory_of(finding.path):
             continue
-        reference = snapshot.reference(finding.path, container.binder.mount_namespace)
+        reference = snapshot.reference(finding.path, snapshot.maker(container, bind))
         if reference is not None and reference.sight.absent:
             yield _missing(finding)
         elif ladder.runtime_is_stale(snapshot, bind):

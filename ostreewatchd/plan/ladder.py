@@ -80,8 +80,7 @@ def _acts(snapshot: Snapshot, container: Container) -> list[PastAct]:
 def _what_helps(snapshot: Snapshot, container: Container, findings: Sequence[Finding]) -> list[Kind]:
     """What would show the container all that PID 1 has, smallest first."""
     binds = [bind for bind in (bind_of(container, finding) for finding in findings) if bind is not None]
-    namespace = container.binder.mount_namespace
-    if all(_shows_the_hosts(snapshot, bind, namespace) for bind in binds):
+    if all(_shows_the_hosts(snapshot, bind, snapshot.maker(container, bind)) for bind in binds):
         return ["stop-container"]
     if not runtimes(snapshot) or any(runtime_is_stale(snapshot, bind) for bind in binds):
         return []

@@ -41,6 +41,7 @@ class Platform(NamedTuple):
     """Directories with a folder a container that has its config.json; `{id}` is the container's id."""
     kubelet_commands: tuple[str, ...]
     manifests: tuple[str, ...]
+    runtime_commands: tuple[str, ...] = ("containerd", "crio")
     links: tuple[MovingLink, ...] = ()
     pki: tuple[str, ...] = ()
     """Directories with the control plane's certificates."""

@@ -21,13 +21,13 @@ class Kind(enum.Enum):
 
 
 _KEPT = """
-Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.usr_class Live.usr_overlay Node.platform
+Binder.kind Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.usr_class Live.usr_overlay Node.platform
 PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy
 Step.kind Subject.kind Switch.root SystemView.state
 """
 _NAMES = """
 Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name
-Container.sandbox_id Daemon.name Daemon.unit Deployments.booted Deployments.etc Deployments.pending
+Container.sandbox_id Daemon.held_at Daemon.name Daemon.unit Deployments.booted Deployments.etc Deployments.pending
 Deployments.staged Deployments.usr Finding.inside Finding.path Flag.path History.set_aside_boot Inside.deployment
 Inside.point Inside.shows Node.boot_id Node.name Ostree.live_commit Ostree.live_target PastAct.boot_id
 PastAct.switch_id Pause.boot_id Pause.who Pod.name Pod.namespace Pod.uid Reference.host_path RuntimeContainer.id

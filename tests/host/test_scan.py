@@ -271,6 +271,7 @@ def test_a_runtime_that_no_longer_sees_the_host(tmp_path: Path) -> None:
     host.patch()
     snapshot = host.look()
     assert verdicts(snapshot) == {("calico-node", CNI): "unknown", ("calico-node", "/usr/lib/modules"): "unknown"}
+    assert {one.rule for one in judge(snapshot)} == {"runtime-namespace"}
     assert all("restarting it cures nothing" in one.reason for one in judge(snapshot))
 
 

@@ -117,6 +117,7 @@ def test_marks_flags_and_boot_entries(tmp_path: Path) -> None:
     """A flag that cannot be looked at counts as there; a mark and boot entries as not there."""
     host, dead = dead_host(tmp_path)
     host.container("calico-node", [Bind(CNI, HOST_CNI)])
+    os.rename("/boot", "/boot.old")
     for link in ("/etc/platform", "/boot", "/run/mount_pending"):
         os.symlink(f"{DEAD}/x", link)
     os.mkdir("/var/lib/rancher")

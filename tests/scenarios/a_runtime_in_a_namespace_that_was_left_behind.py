@@ -17,7 +17,7 @@ def build(host: ScenarioHost) -> None:
 
 EXPECT = Expected(
     findings=(
-        ("stale-mount", "unknown", "calico-node", CNI, "restarting it cures nothing"),
-        ("stale-mount", "unknown", "calico-node", "/usr/lib/modules", "restarting it cures nothing"),
+        ("runtime-namespace", "unknown", "calico-node", CNI, "restarting it cures nothing"),
+        ("runtime-namespace", "unknown", "calico-node", "/usr/lib/modules", "restarting it cures nothing"),
     ),
 )

@@ -35,7 +35,7 @@ def build(host: ScenarioHost) -> None:
 
 EXPECT = Expected(
     findings=(
-        ("stale-mount", "unknown", "calico-node", CNI, "restarting it cures nothing"),
+        ("runtime-namespace", "unknown", "calico-node", CNI, "restarting it cures nothing"),
         ("undeploy-danger", "wrong", "host", f"{_FIRST}/etc", "which is the live /etc"),
         ("undeploy-danger", "wrong", "host", f"{_FIRST}/usr", "which is the live /usr"),
     ),

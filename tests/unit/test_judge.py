@@ -165,7 +165,8 @@ def test_a_runtime_in_a_namespace_of_its_own_that_is_stale_itself() -> None:
     """Facts §3 E44: the container has what its binder has; PID 1 has another: a restart is useless."""
     built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).container("a", binder=RUNTIME).bind(CNI, OLD)
     finding = only(built)
-    assert finding.verdict == "unknown" and "restarting it cures nothing" in finding.reason
+    assert (finding.rule, finding.verdict, finding.owed) == ("runtime-namespace", "unknown", False)
+    assert "restarting it cures nothing" in finding.reason and finding.remedy.startswith("recommended")
 
 
 def test_a_runtime_in_a_namespace_of_its_own_that_is_fresh() -> None:
@@ -177,7 +178,8 @@ def test_the_reference_is_the_binders() -> None:
     """DESIGN §2: the identity that a restarted container would get."""
     built = world().host(CNI, OLD).host(CNI, NEW, namespace=RUNTIME).container("a", binder=RUNTIME).bind(CNI, OLD)
     finding = only(built)
-    assert finding.verdict == "unknown" and str(RUNTIME) in finding.reason, "the two disagree: nothing is restarted"
+    assert (finding.rule, finding.verdict, finding.owed) == ("runtime-namespace", "wrong", False)
+    assert str(RUNTIME) in finding.reason and "it is fresh, but" in finding.reason
 
 
 def test_a_patched_node_as_a_whole() -> None:

