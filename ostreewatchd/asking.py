@@ -55,11 +55,14 @@ class Asker:
         """Ask, if it is time to. `installed`: the live tree has the remediation.
 
         Besides for what is owed: once for each state that the ledger does not know, so that the next switch has a
-        predecessor there; and for an act whose outcome is not written."""
+        predecessor there; for an act whose outcome is not written; and for a ledger that cannot be read, which only
+        a remediation can set aside, and had better before the next switch needs it."""
         history = snapshot.history
         due = {finding.subject.container_id for finding in findings if finding.owed}
         owed = len(due)
-        if not history.problem and (history.switch is None or history.switch.fingerprint != snapshot.live.fingerprint):
+        if history.problem:
+            due.add("a ledger that can be read")
+        elif history.switch is None or history.switch.fingerprint != snapshot.live.fingerprint:
             due.add(f"switch {snapshot.live.fingerprint}")
         # An act without its outcome is nothing new: its remediation may be at work.
         unfinished = any(not act.outcome for act in history.acts)

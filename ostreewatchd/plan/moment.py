@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ostreewatchd.model import Bind, Container, Finding, Snapshot, Switch
+from ostreewatchd.model import Bind, Container, Finding, Reference, Snapshot, Switch
 
 _CLOCKS_APART = 1.0
 """Seconds. A start is known to a tick, in another clock than a birth: closer than this is no order."""
@@ -44,18 +44,33 @@ def started_after(snapshot: Snapshot, container: Container, finding: Finding) ->
         if container.started_boottime < seen:
             return ""
         return f"it was started {container.started_boottime - seen:.0f} s after the switch was first seen"
-    born = reference.sight.born_at
-    if born is not None and container.started_at + _CLOCKS_APART < born:
+    if _was_born_after(snapshot, container, bind, reference):
         return ""
     if mine is not None and theirs is not None:
         return f"its mount (id {mine}) is younger than the host's (id {theirs}): it was started after the switch"
     return "whether it was started before the switch cannot be told: the ledger knows no earlier state of this boot"
 
 
+def _was_born_after(snapshot: Snapshot, container: Container, bind: Bind, reference: Reference) -> bool:
+    """Whether the host's directory was made after the container was started, as far as wall-clock time tells.
+
+    It does not where the directory is younger than now (the clock was set back since), nor where the kernel has said
+    already that the container's mount is the younger one: then the directory can only be the younger of the two if
+    it was made anew in the same tree."""
+    born = reference.sight.born_at
+    if born is None or born > snapshot.taken_at:
+        return False
+    ordered = bind.sight.serial is not None and reference.sight.serial is not None
+    if ordered and bind.sight.deployment != reference.sight.deployment:
+        return False
+    return container.started_at + _CLOCKS_APART < born
+
+
 def _remembered(snapshot: Snapshot) -> Optional[float]:
-    """When (CLOCK_BOOTTIME) a remediation first saw the live switch, if the ledger knew the state before it."""
+    """When (CLOCK_BOOTTIME) a remediation first saw the live switch, if the ledger knew the state before it, and says
+    when: one that an older version has written does not."""
     switch, before = current(snapshot), snapshot.history.before
     boot = snapshot.node.boot_id
-    if switch is None or before is None or snapshot.history.set_aside_boot == boot:
+    if switch is None or before is None or not switch.seen_boottime or snapshot.history.set_aside_boot == boot:
         return None
     return switch.seen_boottime if switch.boot_id == before.boot_id == boot else None

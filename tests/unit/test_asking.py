@@ -191,3 +191,17 @@ def test_a_link_in_the_requests_place_is_removed(tmp_path: Path) -> None:
     assert path.is_file() and not path.is_symlink()
     wanted.ask(str(path))
     assert path.read_bytes() == b""
+
+
+def test_a_ledger_that_cannot_be_read_is_repaired_before_it_is_needed(bench: Bench) -> None:
+    """Only a remediation can set it aside, and the next switch needs to know the state before it."""
+    bench.world = world().history(problem="file is not a database")
+    bench.look()
+    assert bench.asked == [0.0]
+    bench.clock.run(600.0)
+    assert len(bench.asked) > 5
+    bench.world = world().switch()
+    bench.look()
+    asked = len(bench.asked)
+    bench.clock.run(600.0)
+    assert len(bench.asked) == asked

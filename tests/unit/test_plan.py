@@ -11,7 +11,6 @@ from ostreewatchd.model import OutcomeName, Plan, Refusal, Settings, Step
 from ostreewatchd.plan import plan
 from tests.unit.worlds import (
     BOOT,
-    BOOTED_AT,
     CNI,
     NEW,
     NEW_NAME,
@@ -65,54 +64,6 @@ def test_several_binds_of_one_container_are_one_step() -> None:
     built = stale().host(f"{CNI}/multus.d", there(71)).bind(f"{CNI}/multus.d", there(70, serial=500))
     built.host("/usr", there(2)).bind("/usr", there(1))
     assert len(made(built.host(f"{CNI}/multus.d", there(71, serial=900))).steps) == 1
-
-
-# --- started before the switch ------------------------------------------------------------------------------------
-
-
-def started(mine: object, theirs: object, *, at: float, born: object) -> World:
-    sights = (
-        msgspec.structs.replace(OLD, serial=mine),
-        msgspec.structs.replace(NEW, serial=theirs, born_at=None if born is None else BOOTED_AT + float(str(born))),
-    )
-    return world().host(CNI, sights[1]).container("a", started=at).bind(CNI, sights[0])
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "at", "born"),
-    [
-        (500, 900, 1000, None),  # the host's mount is younger than the container's bind
-        (500, 900, 1000, 10),  # a deployment made before the container started, mounted after it
-        (900, 500, 1000, 2000),  # no mount at all: the directory was replaced after the start
-        (None, None, 1000, 2000),  # a kernel without unique mount ids
-        (None, 900, 1000, 2000),
-    ],
-)
-def test_started_before_the_switch(mine: object, theirs: object, at: float, born: object) -> None:
-    """DESIGN §7, invariant 6."""
-    assert step(started(mine, theirs, at=at, born=born))
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "at", "born", "because"),
-    [
-        (900, 500, 1000, None, "(id 900) is younger than the host's (id 500)"),
-        (900, 500, 3000, 2000, "younger"),
-        (900, 900, 3000, 2000, "younger"),
-        (None, None, 3000, 2000, "cannot be told"),
-        (None, None, 1000, None, "cannot be told"),
-        (500, None, 3000, 2000, "cannot be told"),
-        (None, None, 2000, 2000, "cannot be told"),
-        (None, None, 2000, 2000.5, "cannot be told"),  # closer than clocks can tell
-        (900, 500, 2000, 2000.5, "younger"),
-    ],
-)
-def test_started_after_the_switch_is_an_alarm_and_no_restart(
-    mine: object, theirs: object, at: float, born: object, because: str
-) -> None:
-    """Invariant 6: with no memory at all, a container that started after the switch is never restarted."""
-    one = refusal(started(mine, theirs, at=at, born=born))
-    assert one.name == "started-after-switch" and one.alarm and because in one.because
 
 
 # --- exactly once -------------------------------------------------------------------------------------------------
