@@ -15,7 +15,7 @@ STAMP := .venv/.made
 find_python = for python in python$(1) "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(1).*/bin/python3; do \
 	if "$$python" -c '' 2>/dev/null; then echo "$$python"; break; fi; done
 
-.PHONY: help setup check unit host lab test soak demo bench rpm clean
+.PHONY: help setup check unit sim host lab test soak demo bench rpm clean
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -51,16 +51,21 @@ unit: $(STAMP)
 		$$environment/bin/python -m pytest tests/unit; \
 	done
 
+sim: $(STAMP)
+	.venv/bin/python -m pytest tests/sim
+
 host: $(STAMP)
 	.venv/bin/python -m pytest tests/host
 
 lab: $(STAMP)
 	.venv/bin/python -m pytest tests/lab
 
-test: unit host lab ## Everything, as root: units on each Python, the real kernel, the real node
+test: unit sim host lab ## Everything, as root: units on each Python, the simulated node, the real kernel, the real node
 
-soak: $(STAMP) ## 10,000 random mount worlds, other ones each time (root, a quarter of an hour)
+soak: $(STAMP) ## 10,000 random mount worlds and a million histories, other ones each time (root, hours)
 	OSTREEWATCHD_WORLDS=$${OSTREEWATCHD_WORLDS:-10000} .venv/bin/python -m pytest -s tests/host/test_random_worlds.py
+	OSTREEWATCHD_SIM_HISTORIES=$${OSTREEWATCHD_SIM_HISTORIES:-1000000} OSTREEWATCHD_SIM_FIRST=$$RANDOM$$RANDOM$$RANDOM \
+		.venv/bin/python -m pytest -s tests/sim/test_histories.py -k random
 
 demo: ## The fault and its cure on a real node, told as it happens
 	python3 -m tests.lab.demo

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger's disk: the real ledger on a real file, with a moment before, within and after each durable write, and
+a filesystem that is read-only, full, or loses or garbles the file.
+
+All that writes goes through a connection made here, and through the ledger's one transaction function: a test shows
+with SQLite's own change counter that no write has no moment."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Callable, Optional
+
+from ostreewatchd import ledger as ledgers
+from ostreewatchd.ledger import Ledger
+
+Moment = Callable[[str], None]
+_READS = ("SELECT", "PRAGMA", "BEGIN")
+_DURABLE = 2
+"""PRAGMA synchronous: FULL; EXTRA is 3."""
+
+
+class Disk:
+    """One ledger file and what may befall it."""
+
+    def __init__(self, path: str, moment: Moment, committed: Callable[[sqlite3.Connection], None]) -> None:
+        self.path = path
+        self._moment = moment
+        self._committed = committed
+        self.state = "ok"
+        """ok, readonly, full."""
+        self.version = 0
+        """Grows with each change of the file."""
+        self._pooled: Optional[_Pooled] = None
+        self._synced: Optional[bytes] = None
+        self.is_synced = True
+
+    @property
+    def inode(self) -> int:
+        """Which file it is; 0: there is none."""
+        try:
+            return os.stat(self.path).st_ino
+        except OSError:
+            return 0
+
+    # --- what the product does
+
+    def connect(self, path: str, *arguments: Any, **more: Any) -> sqlite3.Connection:
+        """`sqlite3.connect` as the product gets it."""
+        if more.get("uri"):
+            return self._reader(path, *arguments, **more)
+        if self.state == "readonly" and not os.path.exists(path):
+            raise sqlite3.OperationalError("unable to open database file")
+        connection = sqlite3.connect(path, *arguments, factory=_Connection, **more)
+        connection.disk = self
+        return connection
+
+    def _reader(self, path: str, *arguments: Any, **more: Any) -> sqlite3.Connection:
+        """One connection serves all readers of a file, as long as nothing but transactions happens to it."""
+        inode = self.inode
+        if not inode:
+            raise FileNotFoundError(self.path)
+        if self._pooled is not None and self._pooled.inode != inode:
+            self.close()
+        if self._pooled is None:
+            self._pooled = sqlite3.connect(path, *arguments, factory=_Pooled, **more)
+            self._pooled.inode = inode
+        return self._pooled
+
+    def close(self) -> None:
+        """A file that is another one now needs another connection."""
+        if self._pooled is not None:
+            self._pooled.really_close()
+            self._pooled = None
+
+    def may_write(self) -> None:
+        """Raises what SQLite raises."""
+        if self.state == "readonly":
+            raise sqlite3.OperationalError("attempt to write a readonly database")
+        if self.state == "full":
+            raise sqlite3.OperationalError("database or disk is full")
+
+    def moment(self, name: str) -> None:
+        self._moment(name)
+
+    def wrote(self, connection: sqlite3.Connection, durable: bool) -> None:
+        """A transaction has been committed."""
+        self.version += 1
+        if durable:
+            self.is_synced = True
+        elif self.is_synced:
+            self.is_synced = False
+        with contextlib.suppress(sqlite3.Error):
+            self._committed(connection)
+
+    def about_to_write(self, durable: bool) -> None:
+        """What is on the platter is kept, if what comes may not get there."""
+        if not durable and self.is_synced:
+            self._synced = self._bytes()
+
+    def _bytes(self) -> Optional[bytes]:
+        try:
+            with open(self.path, "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    # --- what befalls it
+
+    def begin_with(self, template: Path) -> None:
+        """The product has run here before."""
+        shutil.copyfile(template, self.path)
+
+    def power_cut(self) -> None:
+        """What was never synced is gone."""
+        if not self.is_synced:
+            self.lose()
+            if self._synced is not None:
+                with open(self.path, "wb") as file:
+                    file.write(self._synced)
+            self.is_synced = True
+
+    def lose(self) -> None:
+        self.version += 1
+        self.close()
+        for path in (self.path, self.path + "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def garble(self, after: int) -> None:
+        """Its bytes are others from there on."""
+        self.version += 1
+        self.close()
+        data = self._bytes()
+        if data:
+            with open(self.path, "r+b") as file:
+                file.seek(min(after, len(data) - 1))
+                file.write(b"\xa5" * (len(data) - min(after, len(data) - 1)))
+
+    def newer(self) -> None:
+        """A newer product has written it: more columns, a higher version."""
+        self.version += 1
+        self._alter("ALTER TABLE act ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'", "PRAGMA user_version = 7")
+
+    def older(self) -> None:
+        """An older product has written it: what it does not know is not there."""
+        self.version += 1
+        self._alter("ALTER TABLE switch DROP COLUMN seen_boottime", "DROP TABLE IF EXISTS note")
+
+    def _alter(self, *statements: str) -> None:
+        self.close()
+        if not os.path.exists(self.path):
+            return
+        db = sqlite3.connect(self.path)
+        try:
+            for statement in statements:
+                with contextlib.suppress(sqlite3.Error):
+                    db.execute(statement)
+            db.commit()
+        except sqlite3.Error:
+            return  # Garbled already: then it is so.
+        finally:
+            db.close()
+
+
+class _Pooled(sqlite3.Connection):
+    """A reader's connection that stays."""
+
+    inode = 0
+
+    def close(self) -> None:
+        return
+
+    def really_close(self) -> None:
+        super().close()
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that tells of each write outside a transaction, and of each begin."""
+
+    disk: Disk
+    _durable: Optional[bool] = None
+
+    def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+        if self.in_transaction:
+            return super().execute(sql, *arguments)
+        if sql == "PRAGMA journal_mode = DELETE":
+            # A journal in memory rolls back all the same, and three times as fast: no process really dies here.
+            sql = "PRAGMA journal_mode = MEMORY"
+        head = sql.split(None, 1)[0].upper()
+        if head == "PRAGMA" and "synchronous" in sql:
+            self._durable = None
+        is_setting = head == "PRAGMA" and "=" in sql and "user_version" in sql
+        if head in _READS and not is_setting:
+            if head == "BEGIN":
+                self.disk.may_write()
+            return super().execute(sql, *arguments)
+        before = self.change()
+        self.disk.moment("before:create")
+        self.disk.about_to_write(self.is_durable())
+        if self.disk.state != "ok" and not sql.startswith("CREATE TABLE IF NOT EXISTS"):
+            self.disk.may_write()
+        cursor = super().execute(sql, *arguments)
+        if self.change() != before:
+            self.disk.wrote(self, self.is_durable())
+            self.disk.moment("after:create")
+        return cursor
+
+    def change(self) -> int:
+        """SQLite's file change counter (file format, offset 24)."""
+        return change_counter(self.disk.path)
+
+    def is_durable(self) -> bool:
+        if self._durable is None:
+            self._durable = bool(super().execute("PRAGMA synchronous").fetchone()[0] >= _DURABLE)
+        return self._durable
+
+
+def change_counter(path: str) -> int:
+    """How many transactions have changed the file; 0 where there is none.
+
+    Source: SQLite's file format, 1.3.7: incremented by each transaction with a rollback journal."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int.from_bytes(os.pread(fd, 4, 24), "big")
+    finally:
+        os.close(fd)
+
+
+def traced(disk: Disk) -> Callable[..., Ledger]:
+    """The real Ledger's class, with moments around its one transaction function."""
+
+    class Traced(Ledger):
+        @contextlib.contextmanager
+        def _written(self) -> Iterator[None]:
+            # Called from contextlib's __enter__, called from the method that writes.
+            name = sys._getframe(2).f_code.co_name.replace("__init__", "set_aside")
+            disk.moment(f"before:{name}")
+            durable = self._db.is_durable()  # type: ignore[attr-defined]
+            disk.about_to_write(durable)
+            with super()._written():
+                yield
+                disk.moment(f"within:{name}")
+                disk.may_write()
+            disk.wrote(self._db, durable)
+            disk.moment(f"after:{name}")
+
+    return Traced
+
+
+class Sqlite(ModuleType):
+    """`sqlite3` as the product's modules have it."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__("sqlite3")
+        self.connect = disk.connect
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sqlite3, name)
+
+
+def takes_clock() -> bool:
+    """Whether the ledger is given its clock."""
+    return "clock" in inspect.signature(ledgers.Ledger.__init__).parameters
+
+
+class Reader:
+    """`ledger` as the watcher's modules have it: the real functions on this file, asked again only after a change."""
+
+    LedgerError = ledgers.LedgerError
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._known: dict[str, tuple[int, Any]] = {}
+
+    def _ask(self, name: str) -> Any:
+        version, answer = self._known.get(name, (-1, None))
+        if version != self._disk.version:
+            answer = getattr(ledgers, name)(self._disk.path)
+            self._known[name] = (self._disk.version, answer)
+        return answer
+
+    def read(self) -> Any:
+        return self._ask("read")
+
+    def last_run(self) -> Any:
+        return self._ask("last_run")
+
+    def newest_run(self) -> Any:
+        return self._ask("newest_run")
+
+    def is_running(self) -> Any:
+        return ledgers.is_running(self._disk.path)

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may befall a node, each with a name: the words of a history, which is a node's shape and events, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Callable
+
+import msgspec
+
+from tests.sim.host import CONFLIST, PENDING_FLAG
+from tests.sim.node import Node, Shape
+from tests.sim.pods import Subject
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that happens at a time, or at the first moment of a name from that time on."""
+
+    at: float
+    """Seconds from the history's begin."""
+    do: str
+    on: str = ""
+    """A moment's name: see node.Node.moment. Empty: at the time itself."""
+    nth: int = 1
+    """Which of the moments of that name."""
+    who: str = ""
+    """A container's name."""
+    how: str = ""
+    value: float = 0.0
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node and what befalls it."""
+
+    why: str = ""
+    """What it shows, for a kept one."""
+    serials: bool = True
+    knew_before: bool = True
+    proof: float = 20.0
+    apps: tuple[str, ...] = ()
+    events: tuple[Event, ...]
+
+    def shape(self) -> Shape:
+        return Shape(serials=self.serials, proof=self.proof, knew_before=self.knew_before, apps=self.apps)
+
+
+def load(path: Path) -> History:
+    return msgspec.json.decode(path.read_bytes(), type=History)
+
+
+def save(path: Path, history: History) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(history), indent=1) + b"\n")
+
+
+Do = Callable[[Node, Event], None]
+
+
+def _named(node: Node, event: Event) -> Subject:
+    return next((one for one in node.subjects if one.name == event.who), node.subjects[0])
+
+
+def _install(node: Node, event: Event) -> None:
+    script, _, more = event.how.partition(" ")
+    words = more.split()
+    half = next((int(word[4:]) for word in words if word.startswith("half")), 0)
+    lost = (CONFLIST,) if "lost" in words else ()
+    to = "booted" if "booted" in words else ""
+    node.host.install(script or "none", max(event.value, 0.02), half=half, lost=lost, to=to)
+
+
+def _returns(node: Node, event: Event) -> None:
+    _named(node, event).returns = event.how  # type: ignore[assignment]
+
+
+def _slow(node: Node, event: Event) -> None:
+    _named(node, event).slow = event.value
+
+
+def _blind(node: Node, event: Event) -> None:
+    _named(node, event).blind = event.how != "off"
+    node.eyes.changed()
+
+
+def _exits(node: Node, event: Event) -> None:
+    node.kubelet.end(_named(node, event))
+
+
+def _api_server(node: Node, event: Event) -> None:
+    node.kubelet.api_server = event.how != "away"
+    node.eyes.changed()
+    node.kubelet.pump()
+
+
+def _kubelet(node: Node, event: Event) -> None:
+    if event.how in ("stop", "restart"):
+        node.kubelet.stop()
+    if event.how in ("start", "restart"):
+        node.kubelet.start()
+
+
+def _runtime(node: Node, event: Event) -> None:
+    node.runtime.mode = event.how or "ok"
+    node.eyes.changed()
+
+
+def _runtime_lists(node: Node, event: Event) -> None:
+    node.runtime.lists = event.how != "away"
+    node.eyes.changed()
+
+
+def _systemd(node: Node, event: Event) -> None:
+    node.eyes.system = event.how or "running"
+    node.eyes.changed()
+
+
+def _clock(node: Node, event: Event) -> None:
+    node.timeline.wall_offset += event.value
+    node.truth.stepped_at = node.timeline.now
+    node.eyes.changed()
+
+
+def _mode(node: Node, event: Event) -> None:
+    node.mode = event.how or "heal"
+    if node.watcher is not None:
+        node.watcher.reload()
+
+
+def _installed(node: Node, event: Event) -> None:
+    node.installed = event.how != "away"
+
+
+def _ledger(node: Node, event: Event) -> None:
+    disk = node.disk
+    if event.how in ("ok", "readonly", "full"):
+        disk.state = event.how
+    elif event.how == "lost":
+        disk.lose()
+    elif event.how == "garbled":
+        disk.garble(int(event.value))
+    elif event.how == "newer":
+        disk.newer()
+    elif event.how == "older":
+        disk.older()
+    if event.how in ("lost", "garbled"):
+        node.truth.forget()
+
+
+def _hears(node: Node, event: Event) -> None:
+    node.hears = event.how != "off"
+
+
+def _flag(node: Node, event: Event) -> None:
+    node.host.flag(event.how or PENDING_FLAG, event.value >= 0)
+
+
+def _watcher(node: Node, event: Event) -> None:
+    """Killed, restarted or upgraded: systemd starts it again."""
+    node.stop_watcher()
+    node.timeline.call_later(max(0.2, event.value), _start_if_gone, node)
+
+
+def _start_if_gone(node: Node) -> None:
+    if node.watcher is None:
+        node.start_watcher()
+
+
+def _upgrade(node: Node, event: Event) -> None:
+    """The package: its units are restarted, and a remediation is ended first if the packager says so."""
+    _watcher(node, event)
+    if event.how == "kill":
+        node.kill()
+
+
+DO: Mapping[str, Do] = {
+    "install": _install,
+    "unmount": lambda node, _: node.host.unmount(),
+    "replace-directory": lambda node, _: node.host.replace_directory(),
+    "flag": _flag,
+    "returns": _returns,
+    "slow": _slow,
+    "blind": _blind,
+    "exits": _exits,
+    "delete-pod": lambda node, event: node.kubelet.delete_pod(_named(node, event)),
+    "api-server": _api_server,
+    "kubelet": _kubelet,
+    "runtime": _runtime,
+    "runtime-lists": _runtime_lists,
+    "systemd": _systemd,
+    "clock": _clock,
+    "mode": _mode,
+    "installed": _installed,
+    "ledger": _ledger,
+    "hears": _hears,
+    "watcher": _watcher,
+    "upgrade": _upgrade,
+    "kill": lambda node, _: node.kill(),
+    "power-cut": lambda node, _: node.power_cut(),
+    "reboot": lambda node, _: node.reboot(),
+    "ask": lambda node, _: node.ask(),
+    "second-copy": lambda node, _: node.remediate() and None,
+}
+
+
+def heal(node: Node) -> None:
+    """Everybody else does what he should from here on."""
+    node.disk.state = "ok"
+    node.runtime.mode, node.runtime.lists = "ok", True
+    node.kubelet.api_server, node.installed, node.hears = True, True, True
+    if node.eyes.system == "silent":
+        node.eyes.system = "running"
+    for subject in node.subjects:
+        subject.blind, subject.slow = False, 0.0
+        if subject.returns != "stale":
+            subject.returns = "fresh"
+    node.host.finish()
+    node.eyes.changed()
+    if not node.kubelet.active:
+        node.kubelet.start()
+    node.kubelet.pump()
+    if node.mode != "heal":
+        node.mode = "heal"
+        if node.watcher is not None:
+            node.watcher.reload()

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kept histories: each still shows the planted bug for which it was kept. One that no longer does, because the
+product has changed, is found anew with `python -m tests.sim planted --save tests/sim/histories NAME`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sim.events import load
+from tests.sim.mutants import NAMES, planted
+from tests.sim.replay import folder
+from tests.sim.shrink import broken, shrink
+
+KEPT = Path(__file__).parent / "histories"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_still_finds_its_bug(name: str) -> None:
+    history = load(KEPT / f"{name.replace(' ', '-')}.json")
+    with folder() as place, planted(name) as tune:
+        assert broken(history, place, tune) is not None
+
+
+def test_a_failing_history_shrinks() -> None:
+    """What has nothing to do with the bug is left out, and what is left still fails."""
+    history = load(KEPT / "no-intent.json")
+    assert len(history.events) == 1
+    with folder() as place, planted("no intent") as tune:
+        assert shrink(history, place, tune).events == history.events

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold, said by the node's own state and never by the product's: DESIGN's invariants by number.
+
+A stop is judged by what was true at the looks that it rests on: nobody can know what happens after the last one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, Optional, get_args
+
+import msgspec
+
+from ostreewatchd.model import OutcomeName, Settings, Snapshot, Step
+from ostreewatchd.model import Subject as ActSubject
+from ostreewatchd.platforms import GENERIC
+from ostreewatchd.remediation.loop import NOTHING_OWED, Result
+
+if TYPE_CHECKING:
+    from tests.sim.node import Node, Process
+    from tests.sim.pods import Subject
+
+_LOOKED_LATELY = 1.0
+"""Seconds from the last look to the stop: nothing that waits is between."""
+_LONGEST_RUN = 900.0
+_SIGNATURE = (
+    "SELECT (SELECT id FROM switch ORDER BY number DESC LIMIT 1), (SELECT MAX(id) FROM act),"
+    " (SELECT group_concat(outcome) FROM act)"
+)
+
+
+class Broken(BaseException):
+    """An invariant does not hold. No `except Exception` of the product may hide it."""
+
+    def __init__(self, number: str, what: str) -> None:
+        super().__init__(f"invariant {number}: {what}")
+        self.number = number
+
+
+class Facts(NamedTuple):
+    """What is true of the node at one moment."""
+
+    stale: dict[str, Subject]
+    """By container id: runs, and its bind is another directory than the host's."""
+    fresh: dict[tuple[str, str], str]
+    """Key: id of the container that runs and shows what the host has."""
+    started: dict[str, float]
+    hidden: frozenset[str]
+    """Ids of those that cannot be looked into."""
+    lost: frozenset[str]
+    """Ids of those that have configuration which the host lacks."""
+    ready: frozenset[str]
+    """Uids of pods whose sandbox is up."""
+    epoch: int
+    epoch_began: float
+    fingerprint: str
+    mounting: str
+    system: str
+    lists: bool
+    would_start: bool
+
+
+class Seen(NamedTuple):
+    """A look of a remediation: when, what was true at its end, and what it took for live."""
+
+    at: float
+    facts: Facts
+    fingerprint: str
+
+
+class Act(NamedTuple):
+    """A row of the ledger."""
+
+    id: int
+    switch: str
+    step: str
+    subject: ActSubject
+    outcome: str
+
+
+class Truth:
+    """The checks of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._facts: Optional[tuple[int, Facts]] = None
+        self.stops: Counter[tuple[int, tuple[str, str], str]] = Counter()
+        """Containers that ran and were stopped by the product: by switch, subject and rung."""
+        self.stopped_ids: set[str] = set()
+        self.acts: dict[int, Act] = {}
+        """As far as they were committed to the present ledger."""
+        self.switches: dict[str, float] = {}
+        """Id: when it was committed to the present ledger."""
+        self.stepped_at = -1.0
+        """When the wall clock was last stepped."""
+        self._step: Optional[Step] = None
+        self._signature: object = None
+        self._inode = 0
+        self.forgot_at = -1.0
+        """When a ledger was last lost."""
+
+    def forget(self) -> None:
+        """The ledger is gone: nothing that it knew counts any more."""
+        if self.switches:
+            self.forgot_at = self._node.timeline.now
+        self.acts.clear()
+        self.switches.clear()
+
+    # --- what is true
+
+    def facts(self) -> Facts:
+        node = self._node
+        version = node.eyes.version
+        if self._facts is None or self._facts[0] != version:
+            self._facts = (version, self._take())
+        return self._facts[1]
+
+    def _take(self) -> Facts:
+        host, node = self._node.host, self._node
+        cni = host.cni
+        running = [one for one in node.subjects if one.runs]
+        return Facts(
+            stale={one.id: one for one in running if one.shows != cni.inode and one.writable},
+            fresh={one.key: one.id for one in running if one.shows == cni.inode},
+            started={one.id: one.started for one in running},
+            hidden=frozenset(one.id for one in running if one.blind),
+            lost=frozenset(one.id for one in running if set(one.names) - set(cni.names)),
+            ready=frozenset(one.uid for one in node.subjects if one.sandbox_ready),
+            epoch=host.epoch,
+            epoch_began=host.epoch_began,
+            fingerprint=host.fingerprint,
+            mounting="a flag says mounting"
+            if host.mounting
+            else "a switch is half done"
+            if host.partial and host.flags
+            else "",
+            system=node.eyes.system,
+            lists=node.runtime.lists,
+            would_start=node.kubelet.would_start(),
+        )
+
+    # --- a remediation
+
+    def began(self, process: Process, config: Settings) -> None:
+        process.config = config
+
+    def looked(self, process: Process, snapshot: Snapshot, *, deep: bool) -> None:
+        seen = Seen(self._node.timeline.now, self.facts(), snapshot.live.fingerprint)
+        process.last = seen
+        if deep:
+            process.deep = seen
+            for act in self.acts.values():
+                if not act.outcome:
+                    process.intended.setdefault(act.subject.container_id, 0.0)
+
+    def ended(self, process: Process, result: Result) -> None:
+        took = self._node.timeline.now - process.began
+        if took > _LONGEST_RUN:
+            raise Broken("8", f"a remediation took {took:.0f} s")
+        if result.status == NOTHING_OWED and process.deep is not None:
+            facts = process.deep.facts
+            left = [one.name for id, one in facts.stale.items() if id not in facts.hidden]
+            if left and process.deep.fingerprint == facts.fingerprint:
+                raise Broken("12", f"it says that nothing is owed, and {left} were stale at its last look")
+
+    def stopping(self, process: Process, step: Step) -> None:
+        """The product asks the runtime to stop a container."""
+        id, name = step.subject.container_id, str(step.subject)
+        self._step = step
+        now, last, deep = self._node.timeline.now, process.last, process.deep
+        if last is None or now - last.at > _LOOKED_LATELY:
+            raise Broken("6", f"{name} is stopped without another look right before")
+        facts = last.facts
+        if last.fingerprint != facts.fingerprint:
+            raise Broken("4", f"{name} is stopped after a torn look")
+        intent = next((act for act in self.acts.values() if act.subject.container_id == id and not act.outcome), None)
+        if intent is None and id not in process.intended:
+            raise Broken("6", f"{name} is stopped and no intent is on disk")
+        if not self._node.disk.is_synced:
+            raise Broken("6", f"{name} is stopped and a power cut would take its intent back")
+        if now - process.intended.get(id, 0.0) < now - last.at:
+            raise Broken("6", f"{name} is stopped and the last look is older than the intent")
+        if id not in facts.started:
+            return  # It ended during the look: the runtime will find nothing to stop.
+        if id not in facts.stale:
+            raise Broken("4", f"{name} is stopped and was not stale at the last look")
+        if id in facts.hidden:
+            raise Broken("4", f"{name} is stopped and could not be looked into")
+        if facts.mounting:
+            raise Broken("4", f"{name} is stopped while {facts.mounting}")
+        self._may_be_stopped(process, deep.facts, facts, step)
+        self._in_order(process, deep.facts, step)
+
+    def _may_be_stopped(self, process: Process, deep: Facts, facts: Facts, step: Step) -> None:
+        id, name = step.subject.container_id, str(step.subject)
+        if process.config.mode == "observe":
+            raise Broken("6", f"{name} is stopped in mode observe")
+        if deep.system != "running":
+            raise Broken("6", f"{name} is stopped while systemd is {deep.system}")
+        if not deep.lists:
+            raise Broken("6", f"{name} is stopped while the runtime does not answer")
+        if not deep.would_start:
+            raise Broken("6", f"{name} is stopped and kubelet would not start it again")
+        if id in deep.lost:
+            raise Broken("6", f"{name} is stopped and its configuration is not on the host")
+        subject = facts.stale[id]
+        if subject.labels != "daemon-set":
+            raise Broken("6", f"{name} is stopped and its restart policy is not Always")
+        if not self._started_before(subject, facts):
+            raise Broken("6", f"{name} is stopped and was started after the switch")
+
+    def _started_before(self, subject: Subject, facts: Facts) -> bool:
+        """Truly, or as far as the ledger remembers: what was started before the switch was first seen."""
+        started = facts.started[subject.id]
+        if started <= facts.epoch_began:
+            return True
+        if any(started <= at for at in self.switches.values() if at >= facts.epoch_began):
+            return True
+        return self._is_excused(subject)
+
+    def _is_excused(self, subject: Subject) -> bool:
+        """With neither memory nor an order by mount ids only the directory's birth is left, and that is of the wall
+        clock: who steps it back within the seconds that matter is believed."""
+        ordered = self._node.shape.serials and subject.tree != self._node.host.cni.name
+        return not ordered and self.stepped_at >= 0
+
+    def _in_order(self, process: Process, deep: Facts, step: Step) -> None:
+        current = self._current_switch()
+        for act in self.acts.values():
+            if act.switch != current:
+                continue
+            if (
+                not act.outcome
+                and act.subject.container_id in self.stopped_ids
+                and act.subject.key != step.subject.key
+            ):
+                raise Broken("7", f"{step.subject} is stopped while {act.subject} has no outcome")
+            if act.outcome == "not-cured" and self._still_bad(act, deep):
+                raise Broken("7", f"{step.subject} is stopped although {act.subject} was not cured")
+        mine = _rank(step.subject.namespace, step.subject.container)
+        for id, other in deep.stale.items():
+            done = any(act.subject.key == other.key and act.switch == current for act in self.acts.values())
+            if done or id in deep.hidden or id in deep.lost or other.key in process.could_not:
+                continue
+            if other.labels != "daemon-set" or not self._surely_before(other, deep.started[id], id):
+                continue
+            if _rank(other.namespace, other.name) < mine:
+                raise Broken("5", f"{step.subject} is stopped before {other.name}")
+
+    def _surely_before(self, subject: Subject, started: float, id: str) -> bool:
+        """By what nobody can forget: mount ids, or the directory's birth if nobody stepped the clock."""
+        host = self._node.host
+        if self._node.shape.serials:
+            return subject.id == id and subject.serial < host.etc[-1].serial
+        return self.stepped_at < 0 and started + 1.5 < host.cni.made
+
+    def _still_bad(self, act: Act, facts: Facts) -> bool:
+        return act.subject.key not in facts.fresh and act.subject.pod_uid in facts.ready
+
+    def _current_switch(self) -> str:
+        return next(reversed(self.switches), "")
+
+    def stopped(self, subject: Subject) -> None:
+        """The runtime ends a running container because the product asked."""
+        rung = self._step.kind if self._step is not None else ""
+        place = (self._node.host.epoch, subject.key, rung)
+        self.stops[place] += 1
+        self.stopped_ids.add(subject.id)
+        self._node.log(f"(the product stops {subject.name})")
+        if self.stops[place] > 1 and not (self.forgot_at >= 0 and self._is_excused(subject)):
+            raise Broken("6", f"{subject.name} is stopped {self.stops[place]} times for one switch ({rung})")
+
+    # --- the ledger
+
+    def committed(self, db: sqlite3.Connection) -> None:
+        """Something was committed: what is new?"""
+        if self._node.disk.inode != self._inode:
+            # Another file: the one before is lost, or was set aside.
+            self.forget()
+            self._inode = self._node.disk.inode
+        signature = db.execute(_SIGNATURE).fetchone()
+        if signature == self._signature:
+            return
+        self._signature = signature
+        now = self._node.timeline.now
+        if signature[0] not in self.switches and signature[0]:
+            self.switches[signature[0]] = now
+        process = self._node.processes[-1] if self._node.processes else None
+        rows = db.execute("SELECT id, switch_id, step, subject, outcome FROM act ORDER BY id DESC LIMIT 10").fetchall()
+        for id, switch, step, text, outcome in rows:
+            known = self.acts.get(id)
+            if known is not None and known.outcome == outcome:
+                continue
+            act = Act(id, switch, step, msgspec.json.decode(text, type=ActSubject), outcome)
+            self.acts[id] = act
+            if known is None and not outcome and process is not None:
+                process.intended[act.subject.container_id] = now
+            if known is not None and outcome:
+                self._concluded(act, process)
+
+    def _concluded(self, act: Act, process: Optional[Process]) -> None:
+        """An outcome is on disk: is it true?"""
+        self._node.log(f"(act {act.id} {act.subject.container}: {act.outcome})")
+        if act.outcome not in get_args(OutcomeName):
+            raise Broken("7", f"the outcome {act.outcome!r} has no name")
+        if process is None or process.last is None:
+            return
+        facts, key = process.last.facts, act.subject.key
+        runs = facts.fresh.get(key)
+        if act.outcome == "cured" and (runs is None or runs == act.subject.container_id):
+            raise Broken("7", f"{act.subject} is said to be cured, and no new container of it is fresh")
+        if act.outcome == "not-needed" and act.subject.container_id in self.stopped_ids:
+            raise Broken("7", f"{act.subject} was stopped, and its outcome says that it was not needed")
+        if act.outcome == "not-needed" and act.subject.container_id in set(facts.stale) - facts.hidden:
+            raise Broken("7", f"{act.subject} is stale, and its outcome says that nothing was needed")
+        if act.outcome == "pod-gone" and act.subject.pod_uid in facts.ready:
+            raise Broken("7", f"{act.subject} is said to be gone, and its pod is there")
+
+
+def _rank(namespace: str, name: str) -> tuple[bool, int]:
+    writers = GENERIC.writers
+    return (namespace != "kube-system", writers.index(name) if name in writers else len(writers))
