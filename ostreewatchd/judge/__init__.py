@@ -20,13 +20,11 @@ from ostreewatchd.judge.host import (
 from ostreewatchd.judge.rule import Rule
 from ostreewatchd.model import Finding, Snapshot
 
-OF_CONTAINERS: tuple[Rule, ...] = (
+RULES: tuple[Rule, ...] = (
     stale_mount.rule,
     replaced_file.rule,
     runtime_namespace.rule,
     vm_sandbox.rule,
-)
-OF_THE_HOST: tuple[Rule, ...] = (
     live_apply.rule,
     not_supported.rule,
     read_only_etc.rule,
@@ -37,7 +35,6 @@ OF_THE_HOST: tuple[Rule, ...] = (
     unlock.rule,
     unreadable_state.rule,
 )
-RULES: tuple[Rule, ...] = (*OF_CONTAINERS, *OF_THE_HOST)
 
 
 def judge(snapshot: Snapshot) -> tuple[Finding, ...]:

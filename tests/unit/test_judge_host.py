@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ostreewatchd.cli.explain import explain
-from ostreewatchd.judge import OF_THE_HOST, judge
-from ostreewatchd.judge.host.rule import IN_PROGRESS_FOR
+from ostreewatchd.judge import RULES, judge
+from ostreewatchd.judge.host.rule import IN_PROGRESS_FOR, HostRule
 from ostreewatchd.model import Deployments, Finding, Identity, Inside, Ostree, Plan, Settings, Switch, SystemView
 from ostreewatchd.plan import plan
 from ostreewatchd.report import words
 from tests.unit.worlds import BOOT, NEW_NAME, OLD_NAME, World, stale, world
 
+OF_THE_HOST = [rule for rule in RULES if isinstance(rule, HostRule)]
 STATE = f"/run/ostree/deployment-state/{'a' * 64}.0"
 REFERENCE = "/ostree/repo/refs/heads/rpmostree/live-apply-inprogress"
 COMMIT = "c" * 64
@@ -56,7 +57,7 @@ def found(built: World) -> list[tuple[str, str, str]]:
         unlocked("development", unlocked=("development",)),
         unlocked(unlocked=("transient",), is_live=True, live_commit=COMMIT),
         unlocked("", is_booted=None),
-        unlocked("bootc", is_booted=True),
+        unlocked("bootc", is_booted=False),
         booted(is_booted=False, root=None),
         booted().live(usr_class="sysext"),
         booted(unlocked=("development", "hotfix"), is_live=True, live_commit=COMMIT).live(usr_class="sysext"),
