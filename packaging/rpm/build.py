@@ -26,7 +26,7 @@ ROOT = HERE.parent.parent
 FALLBACK_EPOCH = 1764000000
 
 PRODUCT = ("LICENSE", "ostreewatchd", "packaging", "systemd")
-OPTIONAL = ("README.md",)
+OPTIONAL = ("README.md", "docs")
 NOT_PAYLOAD = shutil.ignore_patterns("__pycache__", ".*_cache", "*.pyi")
 
 

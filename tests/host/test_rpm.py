@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tree as it is now: somebody may be working in it."""
     copy = tmp_path_factory.mktemp("source")
-    for name in ("ostreewatchd", "packaging", "systemd"):
+    for name in ("docs", "ostreewatchd", "packaging", "systemd"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         if (ROOT / name).exists():
@@ -199,7 +199,21 @@ def test_payload(payload: list[Entry], bundle: str) -> None:
         "/usr/lib/sysusers.d/ostreewatchd.conf",
         "/usr/libexec/ostreewatchd",
     }
-    assert outside - {"/usr/share/doc/ostreewatchd", "/usr/share/doc/ostreewatchd/README.md"} == required
+    documents = {
+        "README.md",
+        "docs",
+        *(f"docs/{name}" for name in ("rules.md", "snapshot.md", "snapshot.schema.json")),
+    }
+    folder = "/usr/share/doc/ostreewatchd"
+    assert outside == required | {folder} | {f"{folder}/{name}" for name in documents}
+
+
+def test_the_readme_leads_nowhere_that_is_not_installed(payload: list[Entry]) -> None:
+    """Of the documents that it links to; a developer's own are not for a host."""
+    links = re.findall(r"]\((docs/[^)#]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert links
+    installed = {entry.path for entry in payload}
+    assert {f"/usr/share/doc/ostreewatchd/{link}" for link in links} <= installed
 
 
 def test_the_whole_package_is_in_it(source: Path, payload: list[Entry], bundle: str) -> None:
