@@ -75,6 +75,9 @@ class Node:
     """Only of this one it does not."""
     change: Callable[[worlds.World], worlds.World] = staticmethod(lambda built: built)
     """What else is the matter with the node at each look."""
+    boots: int = 0
+    serials: dict[int, int] = field(default_factory=dict)
+    """Of the mounts that are covered now, by generation."""
     _serial: int = 100
 
     def __post_init__(self) -> None:
@@ -87,8 +90,22 @@ class Node:
 
     def switch(self) -> None:
         """A live switch: the CNI directory is another one from here on."""
+        self.serials[self.generation] = self.host_serial
         self.generation += 1
         self.host_serial = self._next_serial()
+
+    def roll_back(self) -> None:
+        """What the last switch mounted is unmounted again: the directory before is there as it was, mount and all."""
+        self.generation -= 1
+        self.host_serial = self.serials[self.generation]
+
+    def reboot(self) -> None:
+        """Everything is started anew, on what is there now."""
+        self.boots += 1
+        for subject in self.subjects:
+            subject.shim = None
+            if subject.pod_exists:
+                self._start(subject)
 
     # --- remediation.world.World
 
@@ -96,7 +113,7 @@ class Node:
         self.hook("look")
         self.clock += self.look_cost
         self._kubelet()
-        built = worlds.world().live(fingerprint=f"generation {self.generation}")
+        built = worlds.world().live(fingerprint=f"generation {self.generation}, boot {self.boots}")
         built.host(CNI, there(1000 + self.generation, serial=self.host_serial, born=BOOTED_AT + 1))
         for subject in self.subjects:
             namespace = HOST if subject.shim is None else RUNTIME
