@@ -5,7 +5,7 @@ the runtime: mount namespaces, cgroups, runtime bundles, and the names below /va
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Bind, Binder, Container, Daemon, Problem, VmSandbox
@@ -22,6 +22,7 @@ from ostreewatchd.peers.paths import Root, What
 from ostreewatchd.platforms import Platform
 
 _WATCHED_TREES = ("/usr", "/etc")
+_SMALL = 64 << 10
 _IS_BEING_MADE = 10.0
 """Seconds since its start in which a process that is named as runc names its own is taken for that."""
 
@@ -33,11 +34,13 @@ class _Known(NamedTuple):
     """None: it holds nothing of the host's tree."""
     receives: bool
     """Whether the host's later mounts can reach it."""
-    moving: tuple[tuple[str, What], ...]
-    """What was at the paths that can become something else without a mount: those below a bind, and directories
-    whose names matter."""
+    moving: tuple[tuple[str, Optional[What]], ...] = ()
+    """What was at its paths, or that nothing was: they can become something else without a mount."""
     subpaths: frozenset[str] = frozenset()
     """Where in the container kubelet's own binds are."""
+    table: Optional[int] = None
+    """Stands for its mountinfo, where that is small: a container may mount in its own namespace. Of a large one (it
+    has the host's `/`) only `moving` tells; what it mounts at other places is seen when all is looked at anew."""
 
 
 class Found(NamedTuple):
@@ -63,6 +66,8 @@ class ContainerLooker:
         self._leading: list[bytes] = []
         """The host's mounts that can lead to a deployment, at the look before."""
         self._vm_sandboxes: dict[str, VmSandbox] = {}
+        self._shape: Hashable = None
+        """What was looked for in containers at the look before."""
 
     def forget(self) -> None:
         """Look at everything anew the next time."""
@@ -89,17 +94,20 @@ class ContainerLooker:
         standing = daemons(self._processes.helpers, host, platform)
         machines = vm_sandboxes(self._processes.helpers, looker.owners, self._vm_sandboxes)
         no_new_mounts = host.table.mounts.leading == self._leading
+        if looker.shape != self._shape:
+            self._known, self._shape = {}, looker.shape
         containers = []
         known: dict[ContainerProcess, _Known] = {}
         for process in processes:
             if process.container_id in machines:
                 continue  # What a virtual machine needs on the host (virtiofsd) is no container.
             one = self._known.get(process)
+            troubles = len(problems)
             if one is None or (one.receives and not no_new_mounts) or not _is_unmoved(process, one):
                 one = looker.container(process)
             if one is None:
                 continue
-            if self._remember:
+            if self._remember and len(problems) == troubles:  # Else it is to be said again, or has gone by then.
                 known[process] = one
             if one.container is not None:
                 containers.append(made_by(one.container, one.subpaths, standing))
@@ -109,14 +117,16 @@ class ContainerLooker:
 
 
 def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
-    if not known.moving:
+    if known.container is None:
         return True
     try:
+        if known.table is not None and hash(proc.read(process.pid, "mountinfo")) != known.table:
+            return False
         root = proc.root(process.pid)
         if root is None:
             return False
         with root:
-            return all(root.what(path, links=False) == before for path, before in known.moving)
+            return all(_what(root, path) == before for path, before in known.moving)
     except (OSError, proc.Unreadable):
         return False
 
@@ -132,6 +142,7 @@ class _Look:
         self._remember = remember
         self._places = Places(host, watched, problems, platform.links)
         self.owners = Owners(host, platform, problems)
+        self.shape = (tuple(watched), self._places.shape)
 
     def container(self, process: ContainerProcess) -> Optional[_Known]:
         """What is known of the process now; None if nothing that holds until the next look."""
@@ -149,7 +160,7 @@ class _Look:
         mounts = self._places.mounts(data)
         receives = self._remember and receives_mounts(data)
         if not mounts:
-            return _Known(None, receives, ())
+            return _Known(None, receives)
         stat = proc.stat(process.pid)
         root = proc.root(process.pid)
         if stat is None or root is None:
@@ -166,13 +177,13 @@ class _Look:
                 return None
             spec = self.owners.bundle(process.container_id)
             if spec is not None and spec.is_sandbox:
-                return _Known(None, False, ())
+                return _Known(None, False)
             places = self._places.find(mounts, spec, where)
             table = MountTable(Mounts(data, [place.path for place in places]))
             root.mounts = table
             places = self._places.seen(places, table)
             # Before the rest: what changes meanwhile differs at the next look.
-            moving = self._moving(root, table, places) if self._remember else ()
+            moving = _moving(root, table, places) if self._remember else ()
             binds = [
                 Bind(
                     host_path=host_path,
@@ -207,14 +218,16 @@ class _Look:
             binds=tuple(sorted(binds, key=lambda bind: (bind.path, bind.host_path))),
         )
         subpaths = frozenset(place.path for place in places if place.subpath)
-        return _Known(container, receives, moving, subpaths)
+        return _Known(container, receives, moving, subpaths, hash(data) if len(data) <= _SMALL else None)
 
-    def _moving(self, root: Root, table: MountTable, places: Iterable[Place]) -> tuple[tuple[str, What], ...]:
-        found = []
-        for place in places:
-            if (place.via or place.host_path in self._watched[2:]) and unsafe_mount(table, place.path) is None:
-                try:
-                    found.append((place.path, root.what(place.path, links=False)))
-                except OSError:
-                    continue  # What is not there is looked at as all else when it comes by a mount.
-        return tuple(found)
+
+def _moving(root: Root, table: MountTable, places: Iterable[Place]) -> tuple[tuple[str, Optional[What]], ...]:
+    paths = [place.path for place in places if unsafe_mount(table, place.path) is None]
+    return tuple((path, _what(root, path)) for path in paths)
+
+
+def _what(root: Root, path: str) -> Optional[What]:
+    try:
+        return root.what(path, links=False)
+    except OSError:
+        return None

@@ -53,6 +53,8 @@ class Places:
         self._filter = ContainerFilter(host.table, named=named, unrelated=self._unrelated_overlays(), kept=sorted(own))
         self._links = [(f"{link.path}/", re.compile(_target_of(link), re.DOTALL)) for link in links]
         self._sysroots = sysroots(host.table)
+        self.shape = (self._filter.shape, self._sysroots)
+        """Equal as long as the same lines of a container's mountinfo are of interest."""
 
     def mounts(self, data: bytes) -> list[Mount]:
         """Those of a container's mountinfo that may be of the host's tree. Raises Unreadable if they are too many."""

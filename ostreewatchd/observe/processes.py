@@ -174,7 +174,7 @@ class Processes:
             for pid in [pid for pid, fd in self._held.items() if fd in ended]:
                 self._release(pid)
         # A container whose first process ended, or could not be held, is judged anew by those who live on.
-        lost = {one.container_id for one in self._containers.values() if one.pid not in self._held}
+        lost = {one.container_id for one in self._containers.values() if one.pid not in self._held or _has_moved(one)}
         if lost:
             self._containers = {key: one for key, one in self._containers.items() if key not in lost}
             for pid in [pid for pid, container_id in self._members.items() if container_id in lost]:
@@ -186,6 +186,14 @@ class Processes:
         self._helpers.pop(pid, None)
         if fd is not None:
             os.close(fd)  # That takes it out of the epoll, too: nobody else has it.
+
+
+def _has_moved(process: ContainerProcess) -> bool:
+    """Whether it is in another mount namespace by now (unshare, setns)."""
+    try:
+        return proc.mount_namespace(process.pid) != process.mount_namespace
+    except proc.Unreadable:
+        return True
 
 
 def _is_young(pid: int) -> bool:

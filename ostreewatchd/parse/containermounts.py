@@ -125,6 +125,9 @@ class ContainerFilter:
             rf"|{field}+ {field}+ (?!/ ){field}+ {field}+ (?:[a-z_]+(?::\d+)? )*- overlay )"
         )
         self._match = re.compile(_encode(pattern)).match
+        # Those of overlays are of interest in any case.
+        overlays = {mount.device for mount in in_tree if mount.fstype == "overlay"}
+        self.shape = (frozenset(devices - overlays), shared, tuple(kept_roots), tuple(self._named))
 
     def lines(self, data: bytes) -> Iterator[Mount]:
         """The candidates among a container's lines."""

@@ -71,6 +71,9 @@ class World:
         self.containers: dict[int, Container] = {}
         self._cgroups = cgroups
         self._serial = 0
+        self._stopped: int | None = None
+        self.reused = 0
+        """How many containers have the pid of one before."""
         physical, root = f"{folder}/sysroot", f"{folder}/root"
         first = f"{physical}/{_DEPLOY}/{CHECKSUMS[0]}.0"
         os.mkdir(root)
@@ -164,7 +167,8 @@ class World:
 
     # What happens to containers.
 
-    def _do_start(self, slot: int, binds: Sequence[Sequence[int]], apart: int, pid: int | None = None) -> None:
+    def _do_start(self, slot: int, binds: Sequence[Sequence[int]], apart: int, same_pid: bool = False) -> None:
+        """`same_pid`: with the number of the container that was stopped last."""
         if slot in self.containers:
             self._stop(slot)
         given = []
@@ -176,8 +180,13 @@ class World:
                 given.append(Given(path, target, bool(flags & 1), not flags & 2))
         self._write_bundle(slot, given)
         process = start(
-            lambda: be_container(slot, given), clone.NEWNS, cgroup=self._cgroups[slot], apart=apart, pid=pid
+            lambda: be_container(slot, given),
+            clone.NEWNS,
+            cgroup=self._cgroups[slot],
+            apart=apart,
+            pid=self._stopped if same_pid else None,
         )
+        self.reused += process.pid == self._stopped
         self.containers[slot] = Container(slot, process, given)
 
     def _write_bundle(self, slot: int, binds: Sequence[Given]) -> None:
@@ -217,6 +226,7 @@ class World:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process.pid, os.WNOHANG)
             time.sleep(0.001)
+        self._stopped = process.pid
 
     def _do_inside(self, container: int, number: int, what: str) -> None:
         """The container does something to a bind of its own."""

@@ -52,21 +52,25 @@ steps = st.tuples(st.lists(step, max_size=4), start, st.lists(step, min_size=3, 
     lambda parts: [*parts[0], parts[1], *parts[2]]
 )
 layout = st.integers(0, 7)
-unhurried = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    derandomize=not IS_SOAK,
-    suppress_health_check=list(HealthCheck),
-    print_blob=False,
-)
+
+
+def unhurried(examples: int) -> settings:
+    """Many, each of which may take its time."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=not IS_SOAK,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
 
 
 def test_the_judge_says_what_the_kernel_says() -> None:
     counts: Counter[str] = Counter()
     with worlds() as made:
 
-        @unhurried
+        @unhurried(EXAMPLES)
         @given(layout, steps)
         def in_each_world(layout: int, steps: list[tuple[Any, ...]]) -> None:
             answer = made.run(Script(layout, steps))

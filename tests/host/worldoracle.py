@@ -102,6 +102,7 @@ def disagreements(world: World, told: list[Claim], snapshot: Snapshot, counts: C
     binds = {(one.id, bind.path): bind for one in snapshot.containers for bind in one.binds}
     found = [f"problem: {one.where}: {one.what}" for one in snapshot.problems]
     renamed = {one.id for one in world.containers.values() if one.is_chrooted and _is_renamed(one, binds)}
+    chrooted = {one.id for one in world.containers.values() if one.is_chrooted}
     for claim in told:
         if claim.container_id in renamed:
             counts["of a changed root, named by what it is called now"] += 1
@@ -114,6 +115,8 @@ def disagreements(world: World, told: list[Claim], snapshot: Snapshot, counts: C
             why = _why_unseen(claim)
             counts[f"not seen: {why or 'wrong'}"] += 1
             wrong = "" if why else "it is not seen at all"
+        elif bind.host_path != claim.host_path and claim.container_id in chrooted:
+            counts["of a changed root, named by what it is called now"] += 1
         elif bind.host_path != claim.host_path:
             wrong = f"it is said to be of {bind.host_path}"
         elif claim.is_bind and bind.writable == claim.read_only:
