@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the watcher reports of a look: each thing once, under its own kind of entry."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from ostreewatchd.judge import judge
+from ostreewatchd.lean import asyncio
+from ostreewatchd.model import Deployments, Identity, Ostree, Settings, Snapshot, Switch
+from ostreewatchd.report.journal import Journal, Kind
+from ostreewatchd.report.notify import Notifier
+from ostreewatchd.watcher import Watcher
+from tests.unit.worlds import BOOT, NEW_NAME, NOW, OLD_NAME, world
+
+
+class Loop:
+    """As much of an event loop as a report needs."""
+
+    def __init__(self) -> None:
+        self.later: list[float] = []
+
+    def time(self) -> float:
+        return 1000.0
+
+    def call_later(self, delay: float, *_: Any) -> None:
+        self.later.append(delay)
+
+
+class Entries:
+    """What was reported."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[Kind, str]] = []
+
+    def report(self, kind: Kind, message: str, **_: Any) -> None:
+        self.all.append((kind, message))
+
+    def take(self) -> list[tuple[Kind, str]]:
+        taken, self.all = self.all, []
+        return taken
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.loop, self.entries = Loop(), Entries()
+        self.watcher = Watcher(
+            cast(asyncio.AbstractEventLoop, self.loop), cast(Journal, self.entries), Notifier({}), Settings()
+        )
+
+    def report(self, snapshot: Snapshot) -> list[tuple[Kind, str]]:
+        self.watcher._report(snapshot, judge(snapshot))
+        return self.entries.take()
+
+
+@pytest.fixture
+def bench() -> Any:
+    one = Bench()
+    yield one
+    one.watcher.close()
+
+
+def at_rest(**more: Any) -> Snapshot:
+    names = Deployments(booted=OLD_NAME, etc=OLD_NAME, usr=OLD_NAME, **more)
+    built = world().live(deployments=names, usr_class="self", fingerprint="at rest")
+    return built.part(ostree=Ostree(is_booted=True, root=Identity(dev=1, ino=2), etc_writable=True)).snapshot()
+
+
+def changed(snapshot: Snapshot, **ostree: Any) -> Snapshot:
+    return msgspec.structs.replace(snapshot, ostree=msgspec.structs.replace(snapshot.ostree, **ostree))
+
+
+def test_a_host_at_rest_is_no_news(bench: Bench) -> None:
+    assert bench.report(at_rest()) == [] == bench.loop.later
+
+
+def test_what_is_wrong_is_said_once(bench: Bench) -> None:
+    wrong = changed(at_rest(), etc_writable=False)
+    ((kind, text),) = bench.report(wrong)
+    assert kind is Kind.WRONG and text.startswith("wrong: host: /etc: ")
+    assert bench.report(wrong) == []
+    assert bench.report(at_rest()) == []
+    assert len(bench.report(wrong)) == 1, "it is wrong again"
+
+
+def test_what_takes_effect_later_is_pending(bench: Bench) -> None:
+    """Staged, prepared for a soft reboot, or written for the next boot: nothing of it is a switch."""
+    bench.report(at_rest())
+    for snapshot in (at_rest(staged=NEW_NAME), at_rest(pending=NEW_NAME), changed(at_rest(), next_root=NEW_NAME)):
+        ((kind, text),) = bench.report(snapshot)
+        assert kind is Kind.PENDING and "nothing is restarted" in text
+        assert bench.report(snapshot) == []
+    assert bench.loop.later == []
+
+
+def test_a_composefs_host_and_a_sysext_are_no_switch(bench: Bench) -> None:
+    """Of neither does the mount of /usr name a deployment."""
+    plain = at_rest()
+    live = msgspec.structs.replace(
+        plain.live, usr_class="sysext", deployments=Deployments(booted=OLD_NAME, etc=OLD_NAME)
+    )
+    assert bench.report(msgspec.structs.replace(plain, live=live)) == []
+
+
+def test_the_first_look_after_a_soft_reboot(bench: Bench) -> None:
+    before = Switch(id="s", fingerprint="f", boot_id=BOOT, deployment=OLD_NAME, seen_at=NOW - 900, root="9:9")
+    snapshot = at_rest()
+    history = msgspec.structs.replace(snapshot.history, switch=before)
+    ((kind, text),) = bench.report(msgspec.structs.replace(snapshot, history=history))
+    assert kind is Kind.SWITCH and text.startswith("soft reboot: userspace was started anew in the same boot")
+    assert bench.loop.later == [5.0, 30.0], "a container that is being created shows up late"
+
+
+def test_a_switch(bench: Bench) -> None:
+    bench.report(at_rest())
+    ((kind, text),) = bench.report(world().snapshot())
+    assert kind is Kind.SWITCH and text.startswith("switched without a reboot: live debian-bbbbbbbbbb.0, booted")
