@@ -119,6 +119,9 @@ def test_a_soft_reboot_before_its_record_is_renamed(tmp_path: Path) -> None:
     bind(host.tree(NEW), "/run/nextroot")
     snapshot = seen(host)
     assert snapshot.live.deployments.booted == BOOTED and snapshot.ostree.next_root == OTHER
+    umount("/etc")
+    assert seen(host).live.deployments.booted == BOOTED, "also where /etc tells no deployment"
+    bind(f"{host.tree(OLD)}/etc", "/etc")
     umount("/run/nextroot")
     assert seen(host).live.deployments.booted == BOOTED, "it is just being taken back: /etc is still the old one"
     umount("/etc")
