@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ostreewatchd.judge import replaced_file, runtime_namespace, stale_mount, vm_sandbox
+from ostreewatchd.judge import replaced_file, runtime_namespace, stale_certificates, stale_mount, vm_sandbox
 from ostreewatchd.judge.host import (
     live_apply,
     not_supported,
@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     stale_mount.rule,
     replaced_file.rule,
     runtime_namespace.rule,
+    stale_certificates.rule,
     vm_sandbox.rule,
     live_apply.rule,
     not_supported.rule,

@@ -12,6 +12,7 @@ from ostreewatchd.judge.due import due
 from ostreewatchd.judge.replaced_file import replaced
 from ostreewatchd.judge.rule import Cure, Rule
 from ostreewatchd.judge.runtime_namespace import differs
+from ostreewatchd.judge.stale_certificates import holds_old
 from ostreewatchd.model import Bind, Container, Finding, Reference, Snapshot, short_name
 
 rule = Rule("stale-mount", cure=Cure.RESTART_CONTAINER)
@@ -46,6 +47,8 @@ def _judge(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[Fin
     if replaced(bind, reference) or differs(snapshot, container, bind) is not None:
         return None  # Rules of their own.
     if bind.sight.identity == reference.sight.identity:
+        return None
+    if holds_old(bind, reference):
         return None
     owed, why = due(snapshot, bind, reference)
     return rule.stale(container, bind, expected=reference, owed=owed, because=f"{_parted(bind, reference)}; {why}")

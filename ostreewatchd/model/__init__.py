@@ -6,6 +6,9 @@ Nothing here reads the world. Times are seconds since the epoch (`*_at`) or seco
 
 from __future__ import annotations
 
+from ostreewatchd.model.day import (
+    day_of,
+)
 from ostreewatchd.model.history import (
     History,
     OutcomeName,
@@ -107,5 +110,6 @@ __all__ = [
     "Verdict",
     "VmSandbox",
     "Window",
+    "day_of",
     "short_name",
 ]

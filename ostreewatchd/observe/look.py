@@ -21,6 +21,7 @@ from ostreewatchd.model import (
 )
 from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe import live as lives
+from ostreewatchd.observe.certificates import with_certificates
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.ostree import ostree
 from ostreewatchd.observe.references import references
@@ -84,6 +85,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     now, now_boottime = time.time(), proc.boottime()
     seen = looker.look(host, platform, directories)
     found, trouble = references(host, seen.containers, seen.daemons, directories)
+    containers, found = with_certificates(host, seen.containers, found, platform.pki)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
     system, runtime, kubelet = deep.ask(host, platform) if deep else (None, None, None)
@@ -104,7 +106,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         daemons=tuple(seen.daemons),
         vm_sandboxes=tuple(seen.vm_sandboxes),
         container_count=seen.container_count,
-        containers=tuple(seen.containers),
+        containers=tuple(containers),
         references=tuple(found),
         flags=first.flags,
         history=history,

@@ -29,7 +29,16 @@ EQUIVALENT: dict[str, str] = {
 
 AWAITS_SCENARIOS: frozenset[str] = frozenset(
     f"{JUDGE}{name}"
-    for name in ("", ".rule", ".replaced_file", ".runtime_namespace", ".due", ".stale_mount", ".vm_sandbox")
+    for name in (
+        "",
+        ".rule",
+        ".replaced_file",
+        ".runtime_namespace",
+        ".due",
+        ".stale_mount",
+        ".vm_sandbox",
+        ".stale_certificates",
+    )
 )
 """Modules of rules that have landed before their scenarios: to be empty again soon."""
 
