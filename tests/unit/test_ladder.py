@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from ostreewatchd.judge import judge
@@ -17,7 +16,7 @@ from ostreewatchd.plan import plan
 from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
 from ostreewatchd.remediation.loop import NOTHING_OWED, OWED
 from tests.fakes.journald import FakeJournal
-from tests.fakes.world import Subject
+from tests.fakes.world import CrashAt, Node, Subject
 from tests.unit import worlds
 from tests.unit.test_exactly_once import Runs, folder  # noqa: F401
 from tests.unit.test_remediation import Bench
@@ -27,13 +26,8 @@ OLD_ID = "0" * 64
 
 
 def made(built: World) -> Plan:
-    """As planned if what is apart from PID 1's is owed."""
     snapshot = built.snapshot()
-    findings = tuple(
-        msgspec.structs.replace(one, verdict="stale", owed=True) if one.verdict == "unknown" else one
-        for one in judge(snapshot)
-    )
-    return plan(snapshot, findings, Settings())
+    return plan(snapshot, judge(snapshot), Settings())
 
 
 def blind(name: str = "calico-node", **more: object) -> World:
@@ -62,6 +56,18 @@ def test_a_sandbox_stop_names_who_else_ends_with_it() -> None:
     built.container("multus-watcher", pod="m", binder=RUNTIME)
     (step,) = made(built).steps
     assert "multus-watcher" in step.because
+
+
+@pytest.mark.parametrize("daemons", ["none is known", "it is stale too"])
+def test_nothing_is_tried_that_is_not_known_to_help(daemons: str) -> None:
+    """Whoever says that it is owed: the ladder looks for itself."""
+    findings = judge(blind().snapshot())
+    assert findings[0].owed
+    built = blind().part(daemons=())
+    if daemons != "none is known":
+        built.daemon(namespace=RUNTIME)
+    found = plan(built.snapshot(), findings, Settings())
+    assert not found.steps and names(found.refusals) == ["runtime-is-stale"] and found.refusals[0].alarm
 
 
 def test_a_conmon_lives_no_longer_than_its_container() -> None:
@@ -155,6 +161,56 @@ def steps(bench: Bench) -> list[tuple[str, str, str, str]]:
     return [(act.subject.container, act.step, act.outcome, act.failure) for act in read(bench.path).acts]
 
 
+def test_a_blind_shim_is_cured_by_its_sandbox(bench: Bench) -> None:
+    bench.node.subjects[0].shim = 0
+    bench.node.switch()
+    assert bench.run().status == NOTHING_OWED
+    assert steps(bench) == [
+        ("calico-node", "stop-sandbox", "cured", ""),
+        ("kube-multus", "stop-container", "cured", ""),
+    ]
+    assert bench.node.sandbox_stops == {(1, "calico-node"): 1}
+
+
+def goes_blind(bench: Bench) -> None:
+    """What it is started in sees the host until its container was stopped, and the new one gets the old tree."""
+    subject = bench.node.subjects[0]
+
+    def after(_: Subject) -> str:
+        if _.name == subject.name and not bench.node.sandbox_stops:
+            subject.shim = 0
+        return "stopped"
+
+    bench.node.stop_effect = after
+
+
+def test_both_rungs_in_one_run_and_then_the_others(bench: Bench) -> None:
+    goes_blind(bench)
+    bench.node.switch()
+    result = bench.run()
+    assert steps(bench) == [
+        ("calico-node", "stop-container", "not-cured", "still-stale"),
+        ("calico-node", "stop-sandbox", "cured", ""),
+        ("kube-multus", "stop-container", "cured", ""),
+    ]
+    assert result.status == NOTHING_OWED, result
+    assert bench.node.stops == {(1, "calico-node"): 2, (1, "kube-multus"): 1}
+
+
+@pytest.mark.parametrize("comes", ["never", "stale"])
+def test_the_last_rung_fails_and_all_stops(bench: Bench, comes: str) -> None:
+    goes_blind(bench)
+    bench.node.subjects[0].new_sandbox = comes  # type: ignore[assignment]
+    bench.node.switch()
+    started = bench.node.clock
+    assert bench.run().status == NOT_CURED_STATUS
+    failure = "sandbox-will-not-start" if comes == "never" else "still-stale"
+    assert steps(bench)[1] == ("calico-node", "stop-sandbox", "not-cured", failure) and len(steps(bench)) == 2
+    assert bench.node.clock - started < 20 + 20 + 60 + 10 + 15, "each proof is bounded"
+    again = bench.run()
+    assert again.status == OWED and names(again.plan.refusals) == ["breaker"] and len(steps(bench)) == 2
+
+
 def test_a_container_that_will_not_stop(bench: Bench) -> None:
     """The runtime's own time ran out, and it still runs: a failure with a name, and no larger one for it."""
 
@@ -166,6 +222,18 @@ def test_a_container_that_will_not_stop(bench: Bench) -> None:
     assert bench.run().status == NOT_CURED_STATUS
     assert steps(bench) == [("calico-node", "stop-container", "not-cured", "container-will-not-stop")]
     assert bench.run().status == OWED and len(bench.node.requests) == 1
+
+
+def test_a_crash_at_any_moment_of_the_ladder(folder: Path) -> None:  # noqa: F811
+    """Invariant 6: each rung at most once, and in the end it is cured."""
+    for moment in range(1, 90, 2):
+        node = Node([Subject("calico-node", shim=0), Subject("kube-multus")])
+        node.switch()
+        node.hook = hook = CrashAt(moment)
+        result = Runs(node, folder, moment).until_it_ends()
+        assert result.status == NOTHING_OWED, (moment, hook.at, result)
+        assert dict(node.stops) == {(1, "calico-node"): 1, (1, "kube-multus"): 1}, (moment, hook.at)
+        assert dict(node.sandbox_stops) == {(1, "calico-node"): 1}
 
 
 def test_a_pause_that_is_ordered_meanwhile_holds_the_stop_back(bench: Bench) -> None:
