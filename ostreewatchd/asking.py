@@ -4,6 +4,7 @@ with an alarm if nobody takes the request up."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Callable, Optional
 
@@ -15,7 +16,7 @@ from ostreewatchd.report.journal import Journal, Kind
 _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
 """Seconds between requests while something stays owed; the last one repeats."""
 _PAUSE_ALARMED = 300.0
-"""Seconds between requests when all that is left waits for a person."""
+"""Seconds between requests when all that is left waits for a person, or for a time that is further away."""
 _ENDS_UNSEEN = frozenset({"cni-configuration-missing"})
 """Alarms whose cause may end with nobody asking: a file that an operator or an installer puts there."""
 _TAKEN_UP_WITHIN = 30.0
@@ -95,7 +96,7 @@ class Asker:
             self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
         if self._overdue is None:
             self._overdue = self._loop.call_later(_TAKEN_UP_WITHIN, self._was_it_taken_up, ledger.newest_run())
-        self._pause = _PAUSE_ALARMED if _waits_for_a_person() else _PAUSES[min(self._asked, len(_PAUSES) - 1)]
+        self._pause = _pause_until_it_may_end() or _PAUSES[min(self._asked, len(_PAUSES) - 1)]
         self._asked += 1
         if self._next is not None:
             self._next.cancel()
@@ -126,12 +127,17 @@ class Asker:
         self.not_taken_up = True
 
 
-def _waits_for_a_person() -> bool:
-    """Whether the last remediation refused everything for reasons that do not end by themselves."""
+def _pause_until_it_may_end() -> float:
+    """Seconds, if the last remediation refused everything for reasons of which the end is known or a person's; else
+    0."""
     try:
         last = ledger.last_run()
     except ledger.LedgerError:
-        return False
+        return 0.0
     if last is None or not last.refusals:
-        return False
-    return all(refusal.alarm and refusal.name not in _ENDS_UNSEEN for refusal in last.refusals)
+        return 0.0
+    ends = [refusal.ends_at for refusal in last.refusals if refusal.ends_at is not None]
+    unseen = [one for one in last.refusals if one.ends_at is None and (not one.alarm or one.name in _ENDS_UNSEEN)]
+    if unseen:
+        return 0.0
+    return max(_PAUSES[0], min([_PAUSE_ALARMED, *(end - time.time() for end in ends)]))

@@ -17,7 +17,10 @@ def refusals(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
     yield from _system(snapshot)
     busy = settle.in_progress(snapshot.flags, complete=settle.complete(snapshot), cap=settings.settle_cap)
     if busy is not None:
-        yield Refusal(name="switch-in-progress", because=busy, ends="when the file is removed")
+        ends = "when the file is removed"
+        if not any(flag.always for flag in snapshot.flags):
+            ends += ", or by SettleCapSec if /usr and /etc are of one deployment then"
+        yield Refusal(name="switch-in-progress", because=busy, ends=ends)
     if snapshot.history.problem:
         yield Refusal(
             name="ledger-unusable",

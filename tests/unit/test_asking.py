@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable
@@ -129,6 +130,26 @@ def test_what_waits_for_a_person_is_asked_for_rarely_and_at_once_when_less_is_du
     bench.world = world().host(CNI, NEW).container("kube-multus").bind(CNI, OLD).switch()
     bench.look()
     assert bench.asked == [0, 299], "what was in the way may be what is no longer due"
+
+
+def test_what_ends_at_a_known_time_is_asked_for_then(bench: Bench) -> None:
+    """A pause, a window, kubelet's back-off: a remediation each minute until then would be for nothing."""
+    ran(Refusal(name="paused", because="b", ends="e", ends_at=time.time() + 5000))
+    bench.look()
+    bench.clock.run(299)
+    assert bench.asked == [0]
+    ran(Refusal(name="kubelet-back-off", because="b", ends="e", ends_at=time.time() + 100))
+    bench.clock.run(2)
+    bench.clock.run(97)
+    assert bench.asked == [0, 300]
+    ran(
+        Refusal(name="kubelet-back-off", because="b", ends="e", ends_at=time.time() + 100),
+        Refusal(name="runtime-not-answering", because="b", ends="e"),
+    )
+    bench.clock.run(2)
+    assert len(bench.asked) == 3 and bench.clock.now == 400
+    bench.clock.run(61)
+    assert len(bench.asked) > 3, "the other may end at any time"
 
 
 def test_nobody_takes_it_up(bench: Bench) -> None:

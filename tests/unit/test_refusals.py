@@ -278,6 +278,12 @@ def test_a_runtime_of_which_nothing_is_known_is_not_blamed() -> None:
 # --- the node goes down -------------------------------------------------------------------------------------------
 
 
+def test_what_ends_a_switch_in_progress_is_said() -> None:
+    """DESIGN §6: a flag that says "mounting" always blocks; one that says "my script is still to run" does not."""
+    assert "SettleCapSec" in refusal(stale().flag(always=False, age=5)).ends
+    assert "SettleCapSec" not in refusal(stale().flag(always=True, age=5)).ends
+
+
 def test_a_soft_reboot_is_told_from_a_shutdown() -> None:
     built = stale().system(state="stopping")
     assert refusal(built).name == "shutting-down"
