@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.host.fakehost import CNI, NEW, OLD, Bind, bind, mount, umount, unshare_mounts
 from tests.scenarios.kit.calls import move_beneath, silent_filesystem
 from tests.scenarios.kit.expect import Expected
-from tests.scenarios.kit.host import HOST_CNI, Layout, ScenarioHost
+from tests.scenarios.kit.host import HOST_CNI, PRIVATE, SLAVE, Layout, ScenarioHost
 from tests.scenarios.kit.standins import answered, remembered
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "HOST_CNI",
     "NEW",
     "OLD",
+    "PRIVATE",
+    "SLAVE",
     "Bind",
     "Expected",
     "Layout",

@@ -54,7 +54,8 @@ class Builder:
         self._folder = tempfile.mkdtemp(prefix="scenarios-")
         command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-W", "error", "-m", __name__]
         self._process = subprocess.Popen(
-            [*command, self._folder],
+            # The last one is room for the command lines of the daemons that processes here pretend to be.
+            [*command, self._folder, "-" * 400],
             cwd=ROOT,
             env={**os.environ, "OSTREEWATCHD_TEST": json.dumps({"token": self._token, "arguments": {}})},
             stdin=subprocess.PIPE,
@@ -99,6 +100,9 @@ def serve(folder: Path) -> None:
         if first == 0:
             try:
                 libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+                # Ids of mount namespaces grow on one CPU alone (Linux 6.18), and only a younger one can be held by a
+                # bind.
+                os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
                 if libc.unshare(_CLONE_NEWNS | _CLONE_NEWPID) != 0:
                     raise OSError(ctypes.get_errno(), "unshare")
                 if os.fork() == 0:

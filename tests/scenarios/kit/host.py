@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import enum
 import os
+import signal
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.host.fakehost import CNI, NEW, OLD, FakeHost, bind, mount
+from tests.host.fakehost import CNI, NEW, OLD, FakeHost, bind, mount, unshare_mounts
+from tests.host.pretend import pretend
 
 HOST_CNI = f"/host{CNI}"
-_MS_SHARED, _MS_RDONLY = 1 << 20, 1
+PRIVATE, SLAVE = 1 << 18, 1 << 19
+"""mount(2): MS_PRIVATE, MS_SLAVE."""
+_MS_REC, _MS_SHARED, _MS_RDONLY = 0x4000, 1 << 20, 1
 _FOLDERS = ("proc", "run", "sys", "tmp", "var", "sysroot", "usr/lib/modules", "etc/cni/net.d")
 
 
@@ -112,6 +118,41 @@ class ScenarioHost(FakeHost):
         os.symlink("sysroot/ostree", f"{root}/ostree")
         os.chroot(root)
         os.chdir("/")
+
+    def process(
+        self,
+        name: str,
+        *arguments: str,
+        propagation: int = 0,
+        unit: str = "",
+        start: Callable[[], object] | None = None,
+    ) -> int:
+        """One of the host's processes, by what /proc shows of it; `start`: what it starts. `propagation` (MS_PRIVATE,
+        MS_SLAVE): in a mount namespace of its own."""
+        ready, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if propagation:
+                    unshare_mounts()
+                    mount("none", "/", flags=_MS_REC | propagation)
+                if unit:
+                    self._join(unit)
+                pretend(name, *arguments)
+                if start is not None:
+                    start()
+                os.write(tell, b"x")
+                while True:
+                    signal.pause()
+            except BaseException:  # noqa: BLE001 (the parent shows it)
+                os.write(tell, traceback.format_exc().encode())
+            finally:
+                os._exit(1)
+        os.close(tell)
+        text = os.read(ready, 1 << 16).decode()
+        os.close(ready)
+        assert text == "x", text
+        return pid
 
     def tree(self, checksum: str = NEW) -> str:
         """Where a deployment is on the disk."""

@@ -22,6 +22,8 @@ _TAKEN_AT, _TAKEN_BOOTTIME = 1_800_000_000.0, 100_000.0
 _BOOT = "6f0e2a34-0000-4000-8000-000000000001"
 _LINES = ("mount", "usr_mount", "etc_mount")
 _MARK = re.compile(r"=(\d+):(\d+)@(\d+)")
+_FOLDER = re.compile(r"/[^,:= ]*/scenarios-\w+/\d+(?=/sysroot)")
+"""Where the world was built, which an overlay's options tell."""
 _MOMENT = 5.0
 """Seconds. What a built world did within this time before the look, it did at once."""
 
@@ -106,14 +108,17 @@ class _Renumbering:
             name, colon, number = fields[place].partition(":")
             if colon:
                 fields[place] = f"{name}:{self._number('peers', int(number), 1)}"
-        return " ".join(fields)
+        return _FOLDER.sub("", " ".join(fields))
 
     def _fingerprint(self, text: str) -> str:
         def mark(match: re.Match[str]) -> str:
             dev, ino, serial = map(int, match.groups())
             return f"={self._device(dev)}:{self._ino(ino)}@{self._serial(serial)}"
 
-        return _MARK.sub(mark, text).replace(self._snapshot.node.boot_id, _BOOT)
+        def unseen(match: re.Match[str]) -> str:
+            return f"=none@{self._number('mount', int(match.group(1)), 20)}"
+
+        return re.sub(r"=none@(\d+)", unseen, _MARK.sub(mark, text)).replace(self._snapshot.node.boot_id, _BOOT)
 
     def _text(self, text: str) -> str:
         return re.sub(r"(?<=process )\d+", lambda match: str(self._number("pid", int(match.group()), 1000)), text)
