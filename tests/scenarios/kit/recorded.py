@@ -139,9 +139,6 @@ class _Renumbering:
     def _boottime(self, at: float) -> float:
         return _TAKEN_BOOTTIME - self._ago(self._snapshot.taken_boottime - at)
 
-    def _end(self, at: float) -> float:
-        return _TAKEN_AT + round((at - self._snapshot.taken_at) / 3600) * 3600
-
     _BY_KEY: dict[str, Callable[[Any, Any], Any]] = {
         "pid": lambda self, pid: self._number("pid", pid, 1000),
         "mount_namespace": lambda self, number: self._number("namespace", number, 4026531841),
@@ -155,7 +152,6 @@ class _Renumbering:
         "born_at": lambda self, at: self._at(at),
         "started_at": lambda self, at: self._at(at),
         "started_boottime": lambda self, at: self._boottime(at),
-        "ends_at": lambda self, at: self._end(at),
         "age": lambda self, age: self._ago(age),
         "fingerprint": lambda self, text: self._fingerprint(text),
         **{key: lambda self, line: self._line(line) for key in _LINES},
