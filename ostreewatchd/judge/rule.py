@@ -53,10 +53,10 @@ class Rule:
         return self._finding(container, bind, "stale", owed, because, remedy, expected.sight)
 
     def will_be_stale(
-        self, container: Container, bind: Bind, *, expected: Reference, because: str, remedy: str = ""
+        self, container: Container, bind: Bind, *, expected: Reference, because: str, remedy: str
     ) -> Finding:
         """The bind is as it should be, and will not be after the next start."""
-        return self._finding(container, bind, "wrong", False, because, remedy or self.cure.value, expected.sight)
+        return self._finding(container, bind, "wrong", False, because, remedy, expected.sight)
 
     def unknown(
         self,

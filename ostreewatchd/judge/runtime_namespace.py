@@ -101,7 +101,7 @@ def _of_bind(snapshot: Snapshot, container: Container, bind: Bind, theirs: Refer
         return rule.will_be_stale(container, bind, expected=init, because=f"it is fresh, but {reason}", remedy=remedy)
     owed, why = due(snapshot, bind, init)
     return rule.stale(
-        container, bind, expected=init, owed=owed, because=f"{reason}, and the runtime too; {why}", remedy=remedy
+        container, bind, expected=init, owed=owed, because=f"{reason}, as the runtime has it too; {why}", remedy=remedy
     )
 
 

@@ -17,10 +17,6 @@ EQUIVALENT: dict[str, str] = {
         "certificates are read only where both sides are there and differ",
     f"{JUDGE}.stale_certificates: holds_old: theirs.identity is not None -> True":
         "certificates are read only where both sides are there and differ",
-    f"{JUDGE}.rule: Rule.will_be_stale: self.cure.value -> False":
-        "whoever says so says what to do, too",
-    f"{JUDGE}.rule: Rule.will_be_stale: self.cure.value -> True":
-        "whoever says so says what to do, too",
     f"{JUDGE}.runtime_namespace: _of_daemon: one.sight.mount -> True":
         "what has an identity is on a mount",
     f"{JUDGE}.replaced_file: replaced: mine.identity is None -> False":
