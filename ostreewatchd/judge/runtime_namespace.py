@@ -33,7 +33,8 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     for container in snapshot.containers:
         for bind in container.binds:
             differing = differs(snapshot, container, bind)
-            if differing is not None:
+            # Where it cannot be told what the container itself shows, that is all that is known (invariant 4).
+            if differing is not None and bind.sight.identity is not None:
                 yield _of_bind(snapshot, container, bind, *differing)
 
 

@@ -13,10 +13,12 @@ from ostreewatchd.plan.moment import current
 from ostreewatchd.plan.subjects import BY_HAND
 
 
-def hold(snapshot: Snapshot, owed: Sequence[Finding], steps: Sequence[Step]) -> tuple[list[Step], tuple[Refusal, ...]]:
+def hold(
+    snapshot: Snapshot, findings: Iterable[Finding], steps: Sequence[Step]
+) -> tuple[list[Step], tuple[Refusal, ...]]:
     """The steps that may be done, and the refusals: one for the node, or one for each other subject that waits for
     the next rung."""
-    broken = _not_cured(snapshot, owed)
+    broken = _not_cured(snapshot, findings)
     if not broken:
         return list(steps), ()
     climbing = [step for step in steps if step.kind == "stop-sandbox" and step.subject.key in broken]
@@ -37,10 +39,11 @@ def _refusal(act: PastAct, step: Optional[Step] = None) -> Refusal:
     )
 
 
-def _not_cured(snapshot: Snapshot, owed: Iterable[Finding]) -> dict[tuple[str, str], PastAct]:
-    """The last failed act of the current switch, by subject, where it is not known to be over."""
+def _not_cured(snapshot: Snapshot, findings: Iterable[Finding]) -> dict[tuple[str, str], PastAct]:
+    """The last failed act of the current switch, by subject, where it is not known to be over. It is not for a
+    container of which it cannot be told what it shows (DESIGN invariant 4)."""
     switch = current(snapshot)
-    stale = {finding.subject.key for finding in owed}
+    stale = {finding.subject.key for finding in findings if finding.owed or _is_unknown(snapshot, finding)}
     found: dict[tuple[str, str], PastAct] = {}
     for act in snapshot.history.acts if switch else ():
         if switch is None or act.switch_id != switch.id or act.outcome != "not-cured":
@@ -49,6 +52,10 @@ def _not_cured(snapshot: Snapshot, owed: Iterable[Finding]) -> dict[tuple[str, s
         if act.subject.key in stale or not (runs or _is_gone(snapshot, act)):
             found[act.subject.key] = act
     return found
+
+
+def _is_unknown(snapshot: Snapshot, finding: Finding) -> bool:
+    return finding.verdict == "unknown" and bool(snapshot.cni_directory_of(finding.path))
 
 
 def _is_gone(snapshot: Snapshot, act: PastAct) -> bool:

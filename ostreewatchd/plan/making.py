@@ -24,7 +24,7 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     outcomes = [step_or_refusal(snapshot, mine) for mine in _by_subject(owed)]
     steps = sorted((one for one in outcomes if isinstance(one, Step)), key=lambda one: _rank(snapshot.writers, one))
     refusals = [one for one in outcomes if isinstance(one, Refusal)]
-    steps, held = breaker.hold(snapshot, owed, steps)
+    steps, held = breaker.hold(snapshot, findings, steps)
     whole_node = (*node.refusals(snapshot, settings), *(one for one in held if one.subject is None))
     if whole_node:
         return Plan(refusals=(*whole_node, *lost))

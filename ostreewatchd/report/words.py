@@ -77,11 +77,7 @@ def pause(one: Pause) -> str:
 
 
 def step(one: Step) -> str:
-    # A sandbox is killed: it knows no grace.
-    text = f"stop sandbox of {one.subject}"
-    if one.kind == "stop-container":
-        text = f"stop container {one.subject} (grace {one.grace} s)"
-    return printable(f"{text}: {one.because}")
+    return printable(f"{one.kind.replace('-', ' ')} {one.subject} (grace {one.grace} s): {one.because}")
 
 
 def when(moment: float) -> str:

@@ -174,6 +174,13 @@ def test_a_runtime_in_a_namespace_of_its_own_that_is_fresh() -> None:
     assert only(built).owed
 
 
+def test_a_stale_shim_tells_nothing_of_a_container_that_cannot_be_looked_into() -> None:
+    """Invariant 4: what it shows is unknown, whatever a new one would get."""
+    built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).container("a", binder=RUNTIME)
+    finding = only(built.bind(CNI, gone("Permission denied")).daemon())
+    assert (finding.rule, finding.verdict, finding.owed) == ("stale-mount", "unknown", False)
+
+
 def test_the_reference_is_the_binders() -> None:
     """DESIGN §2: the identity that a restarted container would get."""
     built = world().host(CNI, OLD).host(CNI, NEW, namespace=RUNTIME).container("a", binder=RUNTIME).bind(CNI, OLD)

@@ -17,6 +17,7 @@ from tests.unit.worlds import (
     OLD,
     OLD_NAME,
     World,
+    gone,
     hex_id,
     names,
     stale,
@@ -158,6 +159,12 @@ def test_the_breaker_ends_when_the_container_is_seen_fresh() -> None:
     assert refusal(built).name == "breaker", "it does not run"
     assert step(built.container("kube-multus").bind(CNI, NEW)), "it runs, and is fresh"
     assert refusal(built.container("kube-multus", attempt=1).bind(CNI, OLD)).name == "breaker", "stale again"
+
+
+def test_the_breaker_does_not_end_while_it_cannot_be_told_what_the_container_shows() -> None:
+    """Invariant 4: unknown is not fresh."""
+    built = stale().container("kube-multus").switch().act(outcome="not-cured", container_id="0" * 64)
+    assert refusal(built.bind(CNI, gone("Permission denied"))).name == "breaker"
 
 
 def test_the_breaker_ends_when_the_pod_is_gone() -> None:
