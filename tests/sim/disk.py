@@ -39,6 +39,8 @@ class Disk:
         self.version = 0
         """Grows with each change of the file."""
         self._pooled: Optional[_Pooled] = None
+        self.made: dict[int, set[str]] = {}
+        """Tables that are known to be in a file, by its inode."""
         self._synced: Optional[bytes] = None
         self.is_synced = True
 
@@ -76,6 +78,7 @@ class Disk:
 
     def close(self) -> None:
         """A file that is another one now needs another connection."""
+        self.made.clear()
         if self._pooled is not None:
             self._pooled.really_close()
             self._pooled = None
@@ -158,7 +161,7 @@ class Disk:
         self.close()
         if not os.path.exists(self.path):
             return
-        db = sqlite3.connect(self.path)
+        db = sqlite3.connect(self.path, timeout=0.0)
         try:
             for statement in statements:
                 with contextlib.suppress(sqlite3.Error):
@@ -207,7 +210,11 @@ class _Connection(sqlite3.Connection):
         self.disk.about_to_write(self.is_durable())
         if self.disk.state != "ok" and not sql.startswith("CREATE TABLE IF NOT EXISTS"):
             self.disk.may_write()
+        if before and sql in self.disk.made.get(self.disk.inode, ()):
+            return super().execute("SELECT 1")  # It is there: to ask SQLite again is what costs most of an open.
         cursor = super().execute(sql, *arguments)
+        if sql.startswith("CREATE"):
+            self.disk.made.setdefault(self.disk.inode, set()).add(sql)
         if self.change() != before:
             self.disk.wrote(self, self.is_durable())
             self.disk.moment("after:create")

@@ -38,11 +38,20 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     serials: bool = True
     knew_before: bool = True
     proof: float = 20.0
+    per_switch: int = 20
+    per_hour: int = 40
     apps: tuple[str, ...] = ()
     events: tuple[Event, ...]
 
     def shape(self) -> Shape:
-        return Shape(serials=self.serials, proof=self.proof, knew_before=self.knew_before, apps=self.apps)
+        return Shape(
+            serials=self.serials,
+            proof=self.proof,
+            knew_before=self.knew_before,
+            per_switch=self.per_switch,
+            per_hour=self.per_hour,
+            apps=self.apps,
+        )
 
 
 def load(path: Path) -> History:
@@ -84,6 +93,29 @@ def _blind(node: Node, event: Event) -> None:
 
 def _exits(node: Node, event: Event) -> None:
     node.kubelet.end(_named(node, event))
+
+
+def _crash_loop(node: Node, event: Event) -> None:
+    """It has started again so often, and lately."""
+    subject = _named(node, event)
+    subject.level = subject.attempt = int(event.value)
+    subject.dead = None
+    subject.started, subject.created_at = node.timeline.now - 20.0, node.timeline.wall() - 20.0
+    node.eyes.changed()
+
+
+def _shim(node: Node, event: Event) -> None:
+    """The shim of its sandbox, or of each, is left with what the host has now."""
+    for subject in node.subjects:
+        if event.who in ("", subject.name) or subject.pod == _named(node, event).pod:
+            subject.shim = node.host.tree()
+    node.eyes.changed()
+
+
+def _runtime_namespace(node: Node, event: Event) -> None:
+    """The runtime is left with what the host has now; what it has started already is not."""
+    node.runtime.keeps = None if event.how == "off" else node.host.tree()
+    node.eyes.changed()
 
 
 def _api_server(node: Node, event: Event) -> None:
@@ -181,6 +213,11 @@ DO: Mapping[str, Do] = {
     "slow": _slow,
     "blind": _blind,
     "exits": _exits,
+    "crash-loop": _crash_loop,
+    "shim": _shim,
+    "runtime-namespace": _runtime_namespace,
+    "pause": lambda node, event: node.pause(event.value),
+    "resume": lambda node, _: node.resume(),
     "delete-pod": lambda node, event: node.kubelet.delete_pod(_named(node, event)),
     "api-server": _api_server,
     "kubelet": _kubelet,
@@ -213,6 +250,8 @@ def heal(node: Node) -> None:
         subject.blind, subject.slow = False, 0.0
         if subject.returns != "stale":
             subject.returns = "fresh"
+    node.runtime.keeps = None
+    node.resume()
     node.host.finish()
     node.eyes.changed()
     if not node.kubelet.active:

@@ -9,6 +9,7 @@ from ostreewatchd.model import (
     Bind,
     Binder,
     Container,
+    Daemon,
     Deployments,
     Flag,
     History,
@@ -27,11 +28,11 @@ from ostreewatchd.model import (
 )
 from ostreewatchd.platforms import GENERIC
 from tests.sim.host import PENDING_FLAG, Deployment, Host
-from tests.sim.pods import Kubelet, Subject
+from tests.sim.pods import Kubelet, Subject, Tree
 from tests.sim.runtime import Runtime
 
 CNI = "/etc/cni/net.d"
-HOST_NAMESPACE = 4026531841
+HOST_NAMESPACE, RUNTIME_NAMESPACE, FIRST_SHIM = 4026531841, 4026533000, 4026534000
 _BINDER = Binder(pid=3000, mount_namespace=HOST_NAMESPACE)
 _LABELS = {
     "daemon-set": {"controller-revision-hash": "5d8f", "pod-template-generation": "1"},
@@ -125,6 +126,7 @@ class Eyes:
             containers=before.containers,
             references=after.references,
             flags=flags,
+            daemons=(self._daemon(),),
             history=history,
             system=self._system() if deep else None,
             runtime=after.runtime if deep else None,
@@ -136,7 +138,7 @@ class Eyes:
             return SystemView(problem="no answer in 3.0 s")
         return SystemView(state=self.system)
 
-    def _sight(self, of: Subject | Deployment, inode: int, serial: int, born: Optional[float]) -> Sight:
+    def _sight(self, of: Subject | Deployment | Tree, inode: int, serial: int, born: Optional[float]) -> Sight:
         return Sight(
             identity=Identity(dev=65024, ino=inode),
             deployment=of.tree if isinstance(of, Subject) else of.name,
@@ -161,14 +163,29 @@ class Eyes:
             started_boottime=one.started - timeline.booted,
             started_at=timeline.wall() - (timeline.now - one.started),
             mount_namespace=4026540000,
-            binder=_BINDER,
+            binder=_BINDER
+            if one.shim is None
+            else Binder(pid=3001, mount_namespace=FIRST_SHIM + self._kubelet.subjects.index(one)),
             binds=(Bind(host_path=CNI, path=f"/host{CNI}", writable=one.writable, propagated=False, sight=sight),),
         )
 
     def _references(self) -> tuple[Reference, ...]:
         cni, mounted = self._host.cni, self._host.etc[-1]
         sight = self._sight(cni, cni.inode, mounted.serial, cni.born)
-        return (Reference(host_path=CNI, mount_namespace=HOST_NAMESPACE, sight=sight),)
+        seen = {HOST_NAMESPACE: sight}
+        if self._runtime.keeps is not None:
+            seen[RUNTIME_NAMESPACE] = self._kept(self._runtime.keeps)
+        for index, one in enumerate(self._kubelet.subjects):
+            if one.shim is not None:
+                seen[FIRST_SHIM + index] = self._kept(one.shim)
+        return tuple(Reference(host_path=CNI, mount_namespace=where, sight=what) for where, what in seen.items())
+
+    def _kept(self, tree: Tree) -> Sight:
+        return self._sight(tree, tree.inode, tree.serial, None)
+
+    def _daemon(self) -> Daemon:
+        namespace = HOST_NAMESPACE if self._runtime.keeps is None else RUNTIME_NAMESPACE
+        return Daemon(kind="runtime", name="containerd", pid=800, mount_namespace=namespace, unit="containerd.service")
 
     def _live(self) -> Live:
         host = self._host
@@ -206,18 +223,36 @@ class Eyes:
                     for one in subjects
                 }.values()
             ),
-            containers=tuple(
-                RuntimeContainer(
-                    id=one.id,
-                    sandbox_id=one.sandbox_id,
-                    name=one.name,
-                    attempt=one.attempt,
-                    running=one.runs,
-                    created_at=one.created_at,
-                )
-                for one in subjects
+            containers=(
+                *(
+                    RuntimeContainer(
+                        id=one.dead.id,
+                        sandbox_id=one.dead.sandbox_id,
+                        name=one.name,
+                        attempt=one.dead.attempt,
+                        running=False,
+                        created_at=one.dead.created_at,
+                        finished_at=one.dead.finished_at,
+                    )
+                    for one in subjects
+                    if one.dead is not None and one.dead.id != one.id
+                ),
+                *self._living(),
             ),
         )
+
+    def _living(self) -> list[RuntimeContainer]:
+        return [
+            RuntimeContainer(
+                id=one.id,
+                sandbox_id=one.sandbox_id,
+                name=one.name,
+                attempt=one.attempt,
+                running=one.runs,
+                created_at=one.created_at,
+            )
+            for one in self._kubelet.subjects
+        ]
 
     def _kubelet_view(self) -> KubeletView:
         """As observe.kubelet judges it: from the process, from what it has started, and from its API server."""

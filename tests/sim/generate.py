@@ -106,6 +106,28 @@ class _Draw:
             what = self.pick(("exits", "exits", "exits", "delete-pod", "ask", "second-copy", "second-copy"))
             self.add(at + self.soon(), what, moment=self.chance(0.6), who=self.pick(self.names))
 
+    def namespaces(self, at: float) -> None:
+        """Left behind before the switch, mostly."""
+        if self.chance(0.7):
+            self.add(at - 0.3, "shim", who=self.pick(("", *self.names)))
+        else:
+            self.add(at + self.soon(), "shim", moment=self.chance(0.6), who=self.pick(self.names))
+        if self.chance(0.3):
+            self.add(at - 0.2, "runtime-namespace")
+            if self.chance(0.6):
+                self.add(at + self.soon() + 5.0, "runtime-namespace", how="off")
+
+    def limits(self, at: float) -> None:
+        what = self.random.random()
+        if what < 0.5:
+            self.add(
+                at + self.soon() - 1.0, "pause", moment=self.chance(0.4), value=self.random.choice((2.0, 30.0, 900.0))
+            )
+            if self.chance(0.4):
+                self.add(at + self.soon() + 3.0, "resume")
+        else:
+            self.add(at - 0.1, "crash-loop", who=self.pick(self.names), value=float(self.random.choice((1, 3, 5, 7))))
+
     def blind(self, at: float) -> None:
         who = self.pick(self.names)
         self.add(at + self.soon() - 1.0, "blind", moment=self.chance(0.4), who=who)
@@ -164,6 +186,8 @@ _THEMES: tuple[tuple[int, Callable[[_Draw, float], None]], ...] = (
     (3, _Draw.clock),
     (1, _Draw.systemd),
     (2, _Draw.product),
+    (3, _Draw.namespaces),
+    (2, _Draw.limits),
 )
 
 
@@ -187,6 +211,8 @@ def history(seed: int) -> History:
         serials=draw.chance(0.6),
         knew_before=draw.chance(0.75),
         proof=draw.random.choice((3.0, 8.0, 20.0)),
+        per_switch=draw.random.choice((20, 20, 20, 20, 1, 2)),
+        per_hour=draw.random.choice((40, 40, 40, 40, 2, 4)),
         apps=apps,
         events=tuple(draw.events),
     )

@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Callable
 
+from tests.sim.pods import Tree
 from tests.sim.timeline import Timeline
 
 PENDING_FLAG = "/run/mount_pending"
@@ -89,6 +90,11 @@ class Host:
     def cni(self) -> Deployment:
         """Whose CNI directory /etc/cni/net.d is."""
         return self.etc[-1].deployment
+
+    def tree(self) -> Tree:
+        """The CNI directory as PID 1 sees it."""
+        cni = self.cni
+        return Tree(cni.inode, cni.name, cni.names, self.etc[-1].serial)
 
     @property
     def fingerprint(self) -> str:

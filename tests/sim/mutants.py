@@ -134,6 +134,29 @@ def _kubelet_is_fine(snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, 
     return snapshot, settings
 
 
+def _sandbox_first(stack: contextlib.ExitStack) -> None:
+    real = loop.make_plan
+
+    def make_plan(snapshot: Snapshot, findings: Any, settings: Settings) -> Plan:
+        made = real(snapshot, findings, settings)
+        return _replace(made, steps=tuple(_replace(step, kind="stop-sandbox") for step in made.steps))
+
+    _set(stack, loop, "make_plan", make_plan)
+
+
+def _blind_is_stale(stack: contextlib.ExitStack) -> None:
+    real = loop.make_plan
+
+    def make_plan(snapshot: Snapshot, findings: Any, settings: Settings) -> Plan:
+        guessed = tuple(
+            _replace(one, verdict="stale", owed=True) if one.verdict == "unknown" else one for one in findings
+        )
+        return real(snapshot, guessed, settings)
+
+    _set(stack, loop, "make_plan", make_plan)
+    _set(stack, Curer, "_still_owed", lambda *_: True)
+
+
 def _no_intent(self: Ledger, switch: Any, step: Any) -> int:
     return 0
 
@@ -228,6 +251,11 @@ MUTANTS: Mapping[str, Patch] = {
     "systemd not asked": _planned(
         lambda snapshot, settings: (_replace(snapshot, system=SystemView(state="running")), settings)
     ),
+    "pause ignored": _instead(Snapshot, "pause", None),
+    "budget ignored": _in_plan("limit", lambda _, steps, __: (list(steps), [])),
+    "back-off ignored": _in_plan("wait", lambda *_: 0.0),
+    "largest cure first": _sandbox_first,
+    "unknown taken for stale": _blind_is_stale,
     "no lock": _instead(program, "_only_one", _no_lock),
     "not resumed": _instead(Curer, "resume", lambda *_: Outcome("", "later")),
     "switch not told from the one before": _stale_switch,

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
-from ostreewatchd.model import Flag, History, Live, Settings, Snapshot, Step
+from ostreewatchd.ledger import pausing
+from ostreewatchd.model import Flag, History, Live, Pause, Settings, Snapshot, Step
 from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.remediation import program
 from ostreewatchd.remediation.loop import Result
@@ -73,7 +75,7 @@ class Hands:
         node.moment("before:stop")
         node.truth.stopping(self._process, step)
         try:
-            return node.runtime.stop(step.subject.container_id)
+            return node.runtime.stop(step)
         except PeerError:
             self._process.could_not.add(step.subject.key)
             raise
@@ -124,6 +126,8 @@ class Shape:
     proof: float = 20.0
     knew_before: bool = True
     """The product ran before the first switch."""
+    per_switch: int = 20
+    per_hour: int = 40
     apps: tuple[str, ...] = ()
     """Further containers: job, none (no label tells), reader (read-only)."""
 
@@ -160,7 +164,7 @@ class Node:
             Subject("multus-watcher", "kube-multus-ds-x2"),
             *(_app(kind) for kind in self.shape.apps),
         ]
-        self.kubelet = Kubelet(self.timeline, self.subjects, self._bind, self._changed)
+        self.kubelet = Kubelet(self.timeline, self.subjects, self._bind, lambda: self.runtime.keeps, self._changed)
         self.runtime = Runtime(self.timeline, self.kubelet)
         self.host = Host(self.timeline, self._changed, self._switched, self._wake, self._stop_by_name)
         self.eyes = Eyes(self.host, self.kubelet, self.runtime, serials=self.shape.serials)
@@ -198,8 +202,8 @@ class Node:
 
     def _bind(self, subject: Subject) -> None:
         if not (subject.returns == "stale" and subject.shows):
-            cni = self.host.cni
-            subject.shows, subject.tree, subject.names = cni.inode, cni.name, cni.names
+            tree = subject.shim or self.host.tree()
+            subject.shows, subject.tree, subject.names = tree.inode, tree.name, tree.names
         subject.serial = self.host.serial()
         self.log(f"({subject.name} runs, attempt {subject.attempt}, shows {subject.shows})")
 
@@ -280,7 +284,13 @@ class Node:
         return None
 
     def config(self) -> Settings:
-        return Settings(mode=self.mode, proof=self.shape.proof, settle_cap=60.0)  # type: ignore[arg-type]
+        return Settings(
+            mode=self.mode,
+            proof=self.shape.proof,
+            settle_cap=60.0,
+            per_switch=self.shape.per_switch,
+            per_hour=self.shape.per_hour,
+        )  # type: ignore[arg-type]
 
     def start_watcher(self) -> None:
         """A new watcher in place of the one that runs."""
@@ -299,6 +309,21 @@ class Node:
             self._loop.close()
         self._loop, self.watcher = None, None
 
+    def pause(self, seconds: float) -> None:
+        """A person orders it."""
+        now, boottime = self.timeline.wall(), self.timeline.boottime()
+        order = Pause(
+            since=now, since_boottime=boottime, boot_id=self.host.boot_id, seconds=seconds, who="a test", why="to see"
+        )
+        pausing.write(os.path.dirname(self.path), order)
+        self.disk.version += 1
+        self.truth.paused = (self.timeline.now, self.timeline.now + seconds)
+
+    def resume(self) -> None:
+        pausing.remove(os.path.dirname(self.path))
+        self.disk.version += 1
+        self.truth.paused = (0.0, 0.0)
+
     def kill(self) -> None:
         """SIGKILL to the innermost remediation that runs, if one does."""
         if self.processes:
@@ -315,6 +340,8 @@ class Node:
         self.stop_watcher()
         self.wanted = self.unit_active = False
         self.eyes.system = "running"
+        self.truth.paused = (0.0, 0.0)  # Whether it still holds is then the clocks' to say.
+        self.runtime.keeps = None
         self.kubelet.reboot()
         self.host.reboot()
         self._changed()

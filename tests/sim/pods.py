@@ -9,13 +9,35 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Callable, Literal, Optional
+from typing import Callable, Literal, NamedTuple, Optional
 
 from tests.sim.timeline import Timeline, Timer
 
 Return = Literal["fresh", "stale", "never", "pod-deleted"]
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 300.0
-_AT_ONCE = 0.7
+FORGOTTEN_AFTER = 2 * LONGEST_BACK_OFF
+_AT_ONCE, _NEW_SANDBOX = 0.7, 14.0
+"""Seconds until a container is there again, in its sandbox or in a new one with its init containers."""
+
+
+class Tree(NamedTuple):
+    """A CNI directory as somebody sees it."""
+
+    inode: int
+    name: str
+    """The deployment that it is of."""
+    names: tuple[str, ...]
+    serial: int
+
+
+class Dead(NamedTuple):
+    """A container that has ended, as the runtime still lists it."""
+
+    id: str
+    sandbox_id: str
+    attempt: int
+    created_at: float
+    finished_at: float
 
 
 @dataclass
@@ -54,6 +76,9 @@ class Subject:
     """What it has mounted cannot be told."""
     pod_exists: bool = True
     sandbox_ready: bool = True
+    shim: Optional[Tree] = None
+    """What its sandbox's shim sees in a mount namespace of its own; None: it sees the host's."""
+    dead: Optional[Dead] = None
     timer: Optional[Timer] = None
 
     @property
@@ -69,6 +94,8 @@ class Kubelet:
     subjects: list[Subject]
     bind: Callable[[Subject], None]
     """Gives a new container its bind."""
+    shim: Callable[[], Optional[Tree]]
+    """What a new sandbox's shim sees, if that is not the host's."""
     changed: Callable[[], None]
     active: bool = True
     api_server: bool = True
@@ -85,6 +112,7 @@ class Kubelet:
         for one in siblings:
             one.uid, one.sandbox_id, one.attempt, one.level = uid, sandbox, 0, 0
             one.pod_exists = one.sandbox_ready = True
+            one.shim, one.dead = self.shim(), None
             one.timer, one.returns = None, "fresh" if one.returns == "pod-deleted" else one.returns
             self._run(one)
 
@@ -104,20 +132,59 @@ class Kubelet:
         """The container ends, for whatever reason; kubelet decides what comes."""
         if not subject.runs:
             return
-        now = self.timeline.now
-        if now - subject.started > 2 * LONGEST_BACK_OFF:
-            subject.level = 0
-        subject.runs, subject.ended = False, now
+        self._ended(subject)
+        if subject.returns == "pod-deleted":
+            self.delete_pod(subject)
+            return
+        self._consider(subject)
+
+    def _ended(self, subject: Subject) -> None:
+        if subject.runs:
+            subject.dead = Dead(
+                subject.id, subject.sandbox_id, subject.attempt, subject.created_at, self.timeline.wall()
+            )
+            if self.timeline.now - subject.started > FORGOTTEN_AFTER:
+                subject.level = 0
+            subject.runs, subject.ended = False, self.timeline.now
+        self.changed()
+
+    def end_sandbox(self, subject: Subject) -> None:
+        """The sandbox ends with all its containers; kubelet makes another."""
+        for one in self._of_pod(subject):
+            self._ended(one)
+            one.sandbox_ready = False
+            if one.timer is not None:
+                one.timer.cancel()
+                one.timer = None
         self.changed()
         if subject.returns == "pod-deleted":
             self.delete_pod(subject)
             return
         self._consider(subject)
 
+    def _new_sandbox(self, subject: Subject) -> None:
+        subject.timer = None
+        if subject.sandbox_ready or not subject.pod_exists or not self.would_start():
+            return
+        sandbox = self._id("5")
+        self.knows_pods = self.has_started_one = True
+        for one in self._of_pod(subject):
+            one.sandbox_id, one.sandbox_ready, one.attempt, one.shim = sandbox, True, 0, self.shim()
+            self._run(one)
+
+    def back_off(self, subject: Subject) -> float:
+        """Seconds for which it would be left down if it ended now."""
+        if subject.level == 0 or self.timeline.now - subject.started > FORGOTTEN_AFTER:
+            return 0.0
+        return float(min(FIRST_BACK_OFF * 2 ** (subject.level - 1), LONGEST_BACK_OFF))
+
     def _consider(self, subject: Subject) -> None:
         if subject.runs or not subject.pod_exists or subject.returns == "never" or not self.would_start():
             return
         if subject.timer is not None and not subject.timer.cancelled:
+            return
+        if not subject.sandbox_ready:
+            subject.timer = self.timeline.call_later(_NEW_SANDBOX + subject.slow, self._new_sandbox, subject)
             return
         back_off = min(FIRST_BACK_OFF * 2 ** (subject.level - 1), LONGEST_BACK_OFF) if subject.level else 0.0
         wait = max(_AT_ONCE + subject.slow, subject.ended + back_off - self.timeline.now)
@@ -125,7 +192,7 @@ class Kubelet:
 
     def _start_again(self, subject: Subject) -> None:
         subject.timer = None
-        if subject.runs or not subject.pod_exists or not self.would_start():
+        if subject.runs or not subject.pod_exists or not subject.sandbox_ready or not self.would_start():
             return
         subject.level += 1
         subject.attempt += 1
@@ -180,6 +247,7 @@ class Kubelet:
             if subject.timer is not None:
                 subject.timer.cancel()
             subject.timer, subject.runs, subject.level = None, False, 0
+            subject.shim, subject.dead, subject.sandbox_ready = None, None, subject.pod_exists
             subject.ended = self.timeline.now
             if subject.returns == "never":
                 subject.returns = "fresh"

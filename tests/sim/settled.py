@@ -67,6 +67,11 @@ def _is_true(refusal: Refusal, subject: Subject, node: Node, history: History) -
         )
     if name == "started-after-switch":
         return not _was_surely_before(subject, node, history)
+    if name == "runtime-is-stale":
+        return not facts.helps[subject.id]
+    if name == "budget":
+        # All of them are of the last hour, which no step of the wall clock changes.
+        return len(acts) >= node.shape.per_switch or len(history.acts) >= node.shape.per_hour
     if name == "cni-configuration-missing":
         return subject.id in facts.lost
     if name in ("restart-policy-unknown", "restart-policy-not-always"):
@@ -83,4 +88,6 @@ def _was_surely_before(subject: Subject, node: Node, history: History) -> bool:
     remembers = switch is not None and before is not None and history.set_aside_boot != host.boot_id
     if remembers and switch.boot_id == before.boot_id == host.boot_id and switch.seen_boottime:
         return subject.started - node.timeline.booted < switch.seen_boottime
+    if node.shape.serials and subject.tree != host.cni.name:
+        return False  # The kernel says that its mount is the younger one.
     return node.truth.stepped_at < 0 and subject.started + 1.5 < host.cni.made

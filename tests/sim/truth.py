@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LOOKED_LATELY = 1.0
 """Seconds from the last look to the stop: nothing that waits is between."""
-_LONGEST_RUN = 900.0
+_LONGEST_RUN, _LONGEST_BACK_OFF = 900.0, 60.0
 _SIGNATURE = (
     "SELECT (SELECT id FROM switch ORDER BY number DESC LIMIT 1), (SELECT MAX(id) FROM act),"
     " (SELECT group_concat(outcome) FROM act)"
@@ -58,6 +58,8 @@ class Facts(NamedTuple):
     system: str
     lists: bool
     would_start: bool
+    helps: dict[str, str]
+    """By id: the smallest rung that would give it what the host has; empty: none."""
 
 
 class Seen(NamedTuple):
@@ -66,6 +68,8 @@ class Seen(NamedTuple):
     at: float
     facts: Facts
     fingerprint: str
+    hidden: frozenset[str]
+    """Of which containers it could not see what they show."""
 
 
 class Act(NamedTuple):
@@ -96,6 +100,9 @@ class Truth:
         self._step: Optional[Step] = None
         self._signature: object = None
         self._inode = 0
+        self._stopped_at: list[float] = []
+        self.paused = (0.0, 0.0)
+        """From when until when a pause is in effect."""
         self.forgot_at = -1.0
         """When a ledger was last lost."""
 
@@ -137,7 +144,14 @@ class Truth:
             system=node.eyes.system,
             lists=node.runtime.lists,
             would_start=node.kubelet.would_start(),
+            helps={one.id: self._helps(one) for one in running},
         )
+
+    def _helps(self, subject: Subject) -> str:
+        inode, keeps = self._node.host.cni.inode, self._node.runtime.keeps
+        if subject.shim is None or subject.shim.inode == inode:
+            return "stop-container"
+        return "stop-sandbox" if keeps is None or keeps.inode == inode else ""
 
     # --- a remediation
 
@@ -145,7 +159,8 @@ class Truth:
         process.config = config
 
     def looked(self, process: Process, snapshot: Snapshot, *, deep: bool) -> None:
-        seen = Seen(self._node.timeline.now, self.facts(), snapshot.live.fingerprint)
+        hidden = frozenset(one.id for one in snapshot.containers if one.binds[0].sight.identity is None)
+        seen = Seen(self._node.timeline.now, self.facts(), snapshot.live.fingerprint, hidden)
         process.last = seen
         if deep:
             process.deep = seen
@@ -159,7 +174,7 @@ class Truth:
             raise Broken("8", f"a remediation took {took:.0f} s")
         if result.status == NOTHING_OWED and process.deep is not None:
             facts = process.deep.facts
-            left = [one.name for id, one in facts.stale.items() if id not in facts.hidden]
+            left = [one.name for id, one in facts.stale.items() if id not in facts.hidden and facts.helps[id]]
             if left and process.deep.fingerprint == facts.fingerprint:
                 raise Broken("12", f"it says that nothing is owed, and {left} were stale at its last look")
 
@@ -184,7 +199,7 @@ class Truth:
             return  # It ended during the look: the runtime will find nothing to stop.
         if id not in facts.stale:
             raise Broken("4", f"{name} is stopped and was not stale at the last look")
-        if id in facts.hidden:
+        if id in last.hidden:
             raise Broken("4", f"{name} is stopped and could not be looked into")
         if facts.mounting:
             raise Broken("4", f"{name} is stopped while {facts.mounting}")
@@ -204,9 +219,16 @@ class Truth:
         if id in deep.lost:
             raise Broken("6", f"{name} is stopped and its configuration is not on the host")
         subject = facts.stale[id]
+        if deep.helps[id] != step.kind:
+            raise Broken("5", f"{name}: {step.kind}, and {deep.helps[id] or 'nothing'} would help")
+        if self._node.kubelet.back_off(subject) > _LONGEST_BACK_OFF:
+            raise Broken("8", f"{name} is stopped and kubelet would leave it down for long")
+        began, ends = self.paused
+        if process.last is not None and began < process.last.at < ends:
+            raise Broken("6", f"{name} is stopped during a pause")
         if subject.labels != "daemon-set":
             raise Broken("6", f"{name} is stopped and its restart policy is not Always")
-        if not self._started_before(subject, facts):
+        if not self._started_before(subject, facts) and not self._has_failed(subject):
             raise Broken("6", f"{name} is stopped and was started after the switch")
 
     def _started_before(self, subject: Subject, facts: Facts) -> bool:
@@ -217,6 +239,12 @@ class Truth:
         if any(started <= at for at in self.switches.values() if at >= facts.epoch_began):
             return True
         return self._is_excused(subject)
+
+    def _has_failed(self, subject: Subject) -> bool:
+        """The smaller rung was tried: what runs was started by it."""
+        current = self._current_switch()
+        acts = [act for act in self.acts.values() if act.switch == current and act.subject.key == subject.key]
+        return any(act.step == "stop-container" and act.outcome == "not-cured" for act in acts)
 
     def _is_excused(self, subject: Subject) -> bool:
         """With neither memory nor an order by mount ids only the directory's birth is left, and that is of the wall
@@ -235,12 +263,17 @@ class Truth:
                 and act.subject.key != step.subject.key
             ):
                 raise Broken("7", f"{step.subject} is stopped while {act.subject} has no outcome")
+            climbs = step.kind == "stop-sandbox" and act.step == "stop-container"
+            if climbs and act.subject.key == step.subject.key:
+                continue
             if act.outcome == "not-cured" and self._still_bad(act, deep):
                 raise Broken("7", f"{step.subject} is stopped although {act.subject} was not cured")
         mine = _rank(step.subject.namespace, step.subject.container)
         for id, other in deep.stale.items():
             done = any(act.subject.key == other.key and act.switch == current for act in self.acts.values())
-            if done or id in deep.hidden or id in deep.lost or other.key in process.could_not:
+            if done or not deep.helps[id] or id in deep.hidden or id in deep.lost or other.key in process.could_not:
+                continue
+            if self._node.kubelet.back_off(other) > _LONGEST_BACK_OFF:
                 continue
             if other.labels != "daemon-set" or not self._surely_before(other, deep.started[id], id):
                 continue
@@ -267,8 +300,19 @@ class Truth:
         self.stops[place] += 1
         self.stopped_ids.add(subject.id)
         self._node.log(f"(the product stops {subject.name})")
+        self._within_budget()
         if self.stops[place] > 1 and not (self.forgot_at >= 0 and self._is_excused(subject)):
             raise Broken("6", f"{subject.name} is stopped {self.stops[place]} times for one switch ({rung})")
+
+    def _within_budget(self) -> None:
+        now, shape = self._node.timeline.now, self._node.shape
+        self._stopped_at.append(now)
+        if self.forgot_at >= 0:
+            return
+        of_switch = sum(count for place, count in self.stops.items() if place[0] == self._node.host.epoch)
+        of_hour = sum(1 for at in self._stopped_at if now - at < 3600.0)
+        if of_switch > shape.per_switch or of_hour > shape.per_hour:
+            raise Broken("8", f"{of_switch} restarts for one switch, {of_hour} in an hour")
 
     # --- the ledger
 
@@ -313,7 +357,7 @@ class Truth:
             raise Broken("7", f"{act.subject} was stopped, and its outcome says that it was not needed")
         if act.outcome == "not-needed" and act.subject.container_id in set(facts.stale) - facts.hidden:
             raise Broken("7", f"{act.subject} is stale, and its outcome says that nothing was needed")
-        if act.outcome == "pod-gone" and act.subject.pod_uid in facts.ready:
+        if act.outcome == "pod-gone" and act.subject.pod_uid in facts.ready and key in facts.fresh:
             raise Broken("7", f"{act.subject} is said to be gone, and its pod is there")
 
 
