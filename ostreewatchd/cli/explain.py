@@ -13,7 +13,7 @@ import msgspec
 from ostreewatchd.cli.world import from_argument, see
 from ostreewatchd.judge import RULES
 from ostreewatchd.judge.rule import subject_of
-from ostreewatchd.model import Finding, Plan, Subject
+from ostreewatchd.model import Finding, Plan, Refusal, Subject
 from ostreewatchd.plan import LARGER, SMALLER, plan
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
@@ -73,11 +73,7 @@ def as_object(findings: Sequence[Finding], made: Plan) -> dict[str, Any]:
                 "proves": rules[finding.rule].proves,
                 "source": rules[finding.rule].source,
                 "steps": [msgspec.to_builtins(one) for one in made.steps if one.subject == finding.subject],
-                "refusals": [
-                    msgspec.to_builtins(one)
-                    for one in made.refusals
-                    if finding.owed and (one.subject is None or one.subject == finding.subject)
-                ],
+                "refusals": [msgspec.to_builtins(one) for one in _refusals(finding, made)],
             }
             for finding in findings
         ]
@@ -96,11 +92,11 @@ def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
         yield f"  rule     {finding.rule}: {rule.proves}"
         yield f"  source   {rule.source}"
         yield f"  remedy   {finding.remedy}"
-        if finding.owed:
-            yield from _step(finding, made)
+        yield from _step(finding, made)
         if finding.verdict == "stale":
-            yield f"  smaller  {SMALLER}"
-            yield f"  larger   {LARGER}"
+            step = next((one for one in made.steps if one.subject == finding.subject), None)
+            yield f"  smaller  {step.smaller if step else SMALLER}"
+            yield f"  larger   {step.larger if step else LARGER}"
 
 
 def _about(finding: Finding) -> Iterator[str]:
@@ -117,10 +113,18 @@ def _about(finding: Finding) -> Iterator[str]:
 
 def _step(finding: Finding, made: Plan) -> Iterator[str]:
     for step in made.steps:
-        if step.subject == finding.subject:
-            yield f"  step     {step.kind.replace('-', ' ')} (grace {step.grace} s): {step.because}"
+        if finding.owed and step.subject == finding.subject:
+            how = f" (grace {step.grace} s)" if step.kind == "stop-container" else ""
+            yield f"  step     {step.kind.replace('-', ' ')}{how}: {step.because}"
             yield "           preStop hooks do not run: they are kubelet's, and kubelet is not asked"
+    for refusal in _refusals(finding, made):
+        at = f" ({words.when(refusal.ends_at)})" if refusal.ends_at is not None else ""
+        yield f"  refused  {refusal.name}: {refusal.because}"
+        yield f"           ends {refusal.ends}{at}"
+
+
+def _refusals(finding: Finding, made: Plan) -> Iterator[Refusal]:
+    """Those of its subject; and where its cure is due, those of the node."""
     for refusal in made.refusals:
-        if refusal.subject is None or refusal.subject == finding.subject:
-            yield f"  refused  {refusal.name}: {refusal.because}"
-            yield f"           ends {refusal.ends}"
+        if refusal.subject == finding.subject or (refusal.subject is None and finding.owed):
+            yield refusal

@@ -72,7 +72,10 @@ class Places:
             # It changed its root directory to a piece of the host's tree (chroot /host): the bundle's paths are not
             # the ones that it has now.
             spec = None
+        own = self._own(mounts, spec)
         for mount in mounts:
+            if mount.id in own:
+                continue
             host_path, subpath = self._host_path(mount, spec)
             host_path = self._by_link(host_path)
             if host_path and not host_path.startswith(_SYSROOT) and not self._is_unrelated(mount, host_path):
@@ -87,6 +90,20 @@ class Places:
         what = f"{len(places)} binds, of which {_MAX_PLACES} are looked at"
         self._problems.append(Problem(where=where, what=what))
         return sorted(places.values(), key=self._matters_less)[:_MAX_PLACES]
+
+    def _own(self, mounts: Sequence[Mount], spec: Optional[Bundle]) -> set[int]:
+        """Filesystems that the host does not have and that the container was not given, but mounted itself over what
+        it was given: nothing tells one from a filesystem that the host had once, but where it stands."""
+        given = {one.destination for one in spec.mounts} if spec else set()
+        points = {mount.id: mount.point for mount in mounts}
+        return {
+            mount.id
+            for mount in mounts
+            if (mount.point not in given or points.get(mount.parent) == mount.point)
+            and not mount.propagated
+            and mount.fstype != "overlay"
+            and not self.is_mounted(mount)
+        }
 
     def seen(self, places: Sequence[Place], table: MountTable) -> list[Place]:
         """Those that can be seen in the container, each with the mount that is seen there: of mounts at one point it

@@ -77,7 +77,11 @@ def pause(one: Pause) -> str:
 
 
 def step(one: Step) -> str:
-    return printable(f"{one.kind.replace('-', ' ')} {one.subject} (grace {one.grace} s): {one.because}")
+    # A sandbox is killed: it knows no grace.
+    text = f"stop sandbox of {one.subject}"
+    if one.kind == "stop-container":
+        text = f"stop container {one.subject} (grace {one.grace} s)"
+    return printable(f"{text}: {one.because}")
 
 
 def when(moment: float) -> str:

@@ -14,6 +14,7 @@ from ostreewatchd.judge import judge
 from ostreewatchd.model import RuntimeView, Snapshot
 from ostreewatchd.observe import kubelet as kubelets
 from ostreewatchd.observe.host import Host, platform_of
+from ostreewatchd.parse.kubeletconfig import KubeletConfig
 from ostreewatchd.peers.paths import MayNotAnswer
 from tests.host.deadfs import DeadFilesystem, can_be_made, hangs
 from tests.host.fakehost import CNI, Bind, FakeHost, mount, umount
@@ -133,7 +134,7 @@ def test_manifests_and_kubeconfig(tmp_path: Path) -> None:
     dead_host(tmp_path)
     os.symlink(f"{DEAD}/kubernetes", "/etc/kubernetes")
     with Host() as host:
-        kubelet = kubelets.Kubelet(1, 0, "/etc/kubernetes/kubelet.conf", "")
+        kubelet = kubelets.Kubelet(1, 0, "/etc/kubernetes/kubelet.conf", KubeletConfig())
         view = kubelets.view(kubelet, host, platform_of(host.root), RuntimeView(socket=""))
         assert view.static_pods == ()
         assert "which may not answer" in kubelets._api_server_problem(host, kubelet.kubeconfig)

@@ -25,6 +25,8 @@ class Claim(NamedTuple):
     path: str
     is_bind: bool
     """A mount is there. And not: it is seen by way of an ancestor's."""
+    is_given: bool
+    """It is what the container was given, and not something below it."""
     verdict: str
     """fresh, stale, absent (in one of the two, or both), elsewhere (its binder sees another than PID 1)."""
     read_only: bool
@@ -64,7 +66,7 @@ def claims(world: World, snapshot: Snapshot) -> list[Claim]:
             reference = references[one.shim][key]
             fresh = (reference.dev, reference.ino) if reference else None
             read_only = bool(seen and seen.read_only)
-            found.append(Claim(one.id, host_path, path, is_mount, verdict, read_only, identity, fresh))
+            found.append(Claim(one.id, host_path, path, is_mount, not rest, verdict, read_only, identity, fresh))
     return found
 
 
@@ -144,10 +146,10 @@ def _is_renamed(one: Container, binds: dict[tuple[str, str], Bind]) -> bool:
 
 
 def _why_unseen(claim: Claim) -> str:
-    """Empty: there is no reason that is good enough. What is called as a CNI directory is always seen."""
+    """Empty: there is no reason that is good enough. What was given as a CNI directory is always seen."""
     if claim.verdict == "absent" and not claim.is_bind:
         return "it is nowhere"
-    if claim.path.endswith(CNI):
+    if claim.is_given and claim.path.endswith(CNI):
         return ""
     if claim.host_path.startswith("/var/") or claim.seen in _shared():
         return "it is of /var, which all deployments share"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ostreewatchd.cli.explain import explain
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import pausing, read
 from ostreewatchd.model import Pause, Plan, Settings
@@ -15,6 +16,7 @@ from ostreewatchd.peers.cri.errors import RuntimeSilent
 from ostreewatchd.plan import plan
 from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
 from ostreewatchd.remediation.loop import NOTHING_OWED, OWED
+from ostreewatchd.report import words
 from tests.fakes.journald import FakeJournal
 from tests.fakes.world import CrashAt, Node, Subject
 from tests.unit import worlds
@@ -56,6 +58,31 @@ def test_a_sandbox_stop_names_who_else_ends_with_it() -> None:
     built.container("multus-watcher", pod="m", binder=RUNTIME)
     (step,) = made(built).steps
     assert "multus-watcher" in step.because
+
+
+def test_it_is_explained_with_what_is_smaller_and_larger_than_it() -> None:
+    """Invariant 11."""
+    findings = judge(blind().snapshot())
+    text = "\n".join(explain(findings, made(blind())))
+    assert "step     stop sandbox: " in text and "smaller  a container stop: the sandbox's shim" in text
+    assert "larger   restart the runtime" in text and "grace" not in text
+    (step,) = made(blind()).steps
+    assert words.step(step).startswith("stop sandbox of kube-system/calico-node-x1/calico-node: ")
+
+
+def test_what_is_noted_has_neither_step_nor_the_nodes_refusals() -> None:
+    built = worlds.stale().host("/usr", worlds.there(2)).bind("/usr", worlds.there(1, serial=500))
+    for one in (built, built.flag()):
+        noted = [finding for finding in judge(one.snapshot()) if not finding.owed]
+        text = "\n".join(explain(noted, made(one)))
+        assert noted and "step  " not in text and "refused" not in text
+
+
+def test_what_no_restart_can_cure_is_explained_too() -> None:
+    built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).daemon(namespace=RUNTIME)
+    built.container("calico-node", binder=RUNTIME).bind(CNI, OLD)
+    text = "\n".join(explain(judge(built.snapshot()), made(built)))
+    assert "refused  runtime-is-stale: " in text and "with a restart of containerd.service" in text
 
 
 @pytest.mark.parametrize("daemons", ["none is known", "it is stale too"])
