@@ -71,8 +71,10 @@ def test_it_is_explained_with_what_is_smaller_and_larger_than_it() -> None:
 
 
 def test_what_is_noted_has_neither_step_nor_the_nodes_refusals() -> None:
-    built = worlds.stale().host("/usr", worlds.there(2)).bind("/usr", worlds.there(1, serial=500))
-    for one in (built, built.flag()):
+    for flags in (0, 1):
+        one = worlds.stale().host("/usr", worlds.there(2)).bind("/usr", worlds.there(1, serial=500))
+        if flags:
+            one.flag()
         noted = [finding for finding in judge(one.snapshot()) if not finding.owed]
         text = "\n".join(explain(noted, made(one)))
         assert noted and "step  " not in text and "refused" not in text
