@@ -124,7 +124,7 @@ def summary(snapshot: Snapshot, findings: Sequence[Finding]) -> str:
     """One line on all: STATUS= of the watcher."""
     owed, noted, unknown, wrong = counts(findings)
     paused = snapshot.pause
-    text = f"{printable(pause(paused))}; " if paused is not None else ""
+    text = f"{printable(pause(paused))[:200]}; " if paused is not None else ""
     text += f"{live(snapshot.live)}; {snapshot.container_count} containers"
     text += f"; {owed} owed, {noted} noted" if owed or noted else "; nothing stale"
     text += f", {unknown} unknown" if unknown else ""

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ostreewatchd import wanted
@@ -84,6 +85,10 @@ def test_status_of_the_watcher_says_so() -> None:
     snapshot = stale().pause().snapshot()
     text = words.summary(snapshot, judge(snapshot))
     assert text.startswith("paused until ") and "ops" in text and "1 owed" in text
+    order = snapshot.pause
+    assert order is not None
+    wordy = stale().history(pause=msgspec.structs.replace(order, why="y" * 500)).snapshot()
+    assert "1 owed" in words.summary(wordy, judge(wordy))[:500], "STATUS= has an end"
     over = stale().pause(seconds=59.0).snapshot()
     assert over.pause is None and "paused" not in words.summary(over, judge(over))
 
