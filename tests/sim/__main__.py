@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m tests.sim histories FIRST COUNT`: random histories; a failing one is shrunk and printed, and written with
-`--save DIRECTORY`. `planted NAME…`: in which history each planted bug is found. `replay FILE`: one history, told."""
+`--save DIRECTORY`. `planted NAME…`: in which history each planted bug is found. `cuts LIFE…`: a life cut at every
+moment. `replay FILE`: one history, told."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Optional
 
 import msgspec
 
+from tests.sim.cuts import CUTS, LIVES, cut_everywhere
 from tests.sim.events import History, load, save
 from tests.sim.generate import history
 from tests.sim.mutants import NAMES, planted
@@ -66,6 +68,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     bugs.add_argument("names", nargs="*", default=NAMES)
     bugs.add_argument("--most", type=int, default=1000)
     bugs.add_argument("--save", type=Path)
+    verbs.add_parser("cuts").add_argument("names", nargs="*", default=LIVES)
     one = verbs.add_parser("replay")
     one.add_argument("file")
     one.add_argument("--planted", default="")
@@ -74,6 +77,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     with folder() as place:
         if options.verb == "replay":
             return _tell(options.file, options.planted, place)
+        if options.verb == "cuts":
+            for name in options.names:
+                for cut in CUTS:
+                    print(msgspec.json.encode({f"{name}: {cut}": cut_everywhere(name, cut, place)}).decode())
+            return 0
         began, found = time.process_time(), []
         if options.verb == "histories":
             found = histories(options.first, options.count, place)

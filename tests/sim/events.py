@@ -107,7 +107,8 @@ def _crash_loop(node: Node, event: Event) -> None:
 def _shim(node: Node, event: Event) -> None:
     """The shim of its sandbox, or of each, is left with what the host has now."""
     for subject in node.subjects:
-        if event.who in ("", subject.name) or subject.pod == _named(node, event).pod:
+        mine = event.who in ("", subject.name) or subject.pod == _named(node, event).pod
+        if mine and subject.shim is None:  # One that was left behind never catches up.
             subject.shim = node.host.tree()
     node.eyes.changed()
 

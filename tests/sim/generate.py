@@ -103,7 +103,19 @@ class _Draw:
 
     def others(self, at: float) -> None:
         for _ in range(self.random.choice((1, 2))):
-            what = self.pick(("exits", "exits", "exits", "delete-pod", "ask", "second-copy", "second-copy"))
+            what = self.pick(
+                (
+                    "exits",
+                    "exits",
+                    "exits",
+                    "delete-pod",
+                    "ask",
+                    "second-copy",
+                    "second-copy",
+                    "second-copy",
+                    "second-copy",
+                )
+            )
             self.add(at + self.soon(), what, moment=self.chance(0.6), who=self.pick(self.names))
 
     def namespaces(self, at: float) -> None:

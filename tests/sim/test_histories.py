@@ -4,51 +4,27 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import msgspec
 import pytest
 
 from tests.sim.__main__ import Found
+from tests.sim.jobs import JOBS, lines
 from tests.sim.mutants import NAMES
-from tests.unit.sources import ROOT
 
-_JOBS = min(4, os.cpu_count() or 1)
 _HISTORIES = int(os.environ.get("OSTREEWATCHD_SIM_HISTORIES", "10000"))
 _FIRST = int(os.environ.get("OSTREEWATCHD_SIM_FIRST", "0"))
 
 
 def at_once(commands: Sequence[Sequence[str]]) -> list[Found]:
-    """Run `python -m tests.sim` with each of these arguments, all at the same time."""
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.sim", *command],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-        for command in commands
-    ]
-    found = []
-    try:
-        for one in running:
-            out, errors = one.communicate(timeout=3600 * 12)
-            assert one.returncode in (0, 1) and "Traceback" not in errors, errors[-4000:]
-            found += [msgspec.json.decode(line, type=Found) for line in out.splitlines()]
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-    return found
+    return [msgspec.json.decode(line, type=Found) for line in lines(commands)]
 
 
 def test_random_histories() -> None:
     """DESIGN's invariants after each step; at the end all is cured or refused with a name that is true."""
-    share = -(-_HISTORIES // _JOBS)
-    found = at_once([["histories", str(_FIRST + job * share), str(share)] for job in range(_JOBS)])
+    share = -(-_HISTORIES // JOBS)
+    found = at_once([["histories", str(_FIRST + job * share), str(share)] for job in range(JOBS)])
     assert not found, "\n".join(
         f"seed {one.seed}: {one.what}: {msgspec.json.encode(one.shrunk).decode()}" for one in found[:5]
     )
@@ -56,7 +32,7 @@ def test_random_histories() -> None:
 
 @pytest.fixture(scope="module")
 def planted() -> dict[str, Found]:
-    found = at_once([["planted", *NAMES[job::_JOBS]] for job in range(_JOBS)])
+    found = at_once([["planted", *NAMES[job::JOBS]] for job in range(JOBS)])
     return {one.planted: one for one in found}
 
 

@@ -98,6 +98,7 @@ class Truth:
         self.stepped_at = -1.0
         """When the wall clock was last stepped."""
         self._step: Optional[Step] = None
+        self._asked_in = 0
         self._signature: object = None
         self._inode = 0
         self._stopped_at: list[float] = []
@@ -181,7 +182,7 @@ class Truth:
     def stopping(self, process: Process, step: Step) -> None:
         """The product asks the runtime to stop a container."""
         id, name = step.subject.container_id, str(step.subject)
-        self._step = step
+        self._step, self._asked_in = step, self._node.host.epoch
         now, last, deep = self._node.timeline.now, process.last, process.deep
         if last is None or now - last.at > _LOOKED_LATELY:
             raise Broken("6", f"{name} is stopped without another look right before")
@@ -268,6 +269,9 @@ class Truth:
                 continue
             if act.outcome == "not-cured" and self._still_bad(act, deep):
                 raise Broken("7", f"{step.subject} is stopped although {act.subject} was not cured")
+        shape, of_switch = self._node.shape, [act for act in self.acts.values() if act.switch == current]
+        if len(of_switch) >= shape.per_switch or len(self.acts) >= shape.per_hour:
+            return  # Whoever has no act yet is refused: the budget is spent.
         mine = _rank(step.subject.namespace, step.subject.container)
         for id, other in deep.stale.items():
             done = any(act.subject.key == other.key and act.switch == current for act in self.acts.values())
@@ -296,7 +300,8 @@ class Truth:
     def stopped(self, subject: Subject) -> None:
         """The runtime ends a running container because the product asked."""
         rung = self._step.kind if self._step is not None else ""
-        place = (self._node.host.epoch, subject.key, rung)
+        # Of the switch in which it was asked: a slow runtime may do it in the next one.
+        place = (self._asked_in, subject.key, rung)
         self.stops[place] += 1
         self.stopped_ids.add(subject.id)
         self._node.log(f"(the product stops {subject.name})")
@@ -309,7 +314,7 @@ class Truth:
         self._stopped_at.append(now)
         if self.forgot_at >= 0:
             return
-        of_switch = sum(count for place, count in self.stops.items() if place[0] == self._node.host.epoch)
+        of_switch = sum(count for place, count in self.stops.items() if place[0] == self._asked_in)
         of_hour = sum(1 for at in self._stopped_at if now - at < 3600.0)
         if of_switch > shape.per_switch or of_hour > shape.per_hour:
             raise Broken("8", f"{of_switch} restarts for one switch, {of_hour} in an hour")
