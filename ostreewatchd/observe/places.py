@@ -109,12 +109,23 @@ class Places:
         """Those that can be seen in the container, each with the mount that is seen there: of mounts at one point it
         is not the one that stands last in the file, and it may be a filesystem of the container's own."""
         found = []
-        hosts = {place.mount.id for place in places}
+        holders = {place.mount.id: place for place in places if not place.via}
         for place in places:
             mount = table.visible(place.path)
-            if mount is None or mount.id in hosts or self._host.table.mounts.on_device(mount.device):
+            holder = holders.get(mount.id) if mount is not None else None
+            if mount is not None and holder is not None and not place.via and holder.path != place.path:
+                hidden = self._below(holder, place.path)
+                found += [hidden] if hidden is not None else []
+            elif mount is None or holder is not None or self._host.table.mounts.on_device(mount.device):
                 found.append(place._replace(mount=mount or place.mount))
         return found
+
+    def _below(self, holder: Place, path: str) -> Optional[Place]:
+        """What is seen at `path` of a bind that was made over it; None if nobody asks for that."""
+        if not covers(holder.path, path):
+            return None
+        host_path = holder.host_path.rstrip("/") + path[len(holder.path.rstrip("/")) :]
+        return Place(host_path, path, holder.host_path, holder.mount) if host_path in self._watched else None
 
     def is_mounted(self, mount: Mount) -> bool:
         """Whether the host still has what is mounted there mounted anywhere."""

@@ -140,10 +140,9 @@ class Mounts(Sequence[Mount]):
             else:
                 children[parent, point] = here
         for number, parent, here in roots:
+            # What stands on a process's root is under its feet: no path leads there (path_resolution(7)).
             if parent == number or parent not in ids:
                 self.top = here
-            else:
-                children[parent, b"/"] = here
         self.overlays_aside = frozenset(aside - elsewhere)
         """Devices of overlays that are mounted ASIDE only. Not known of a whole table."""
         self.doubtful = frozenset(map(_decode, doubtful))

@@ -331,3 +331,14 @@ def test_hostile_log_links_name_nobody(tmp_path: Path) -> None:
     host.patch()
     (finding,) = judge(host.look())
     assert finding.owed and finding.subject.pod == "" == finding.subject.container
+
+
+@in_namespaces
+def test_a_bind_that_a_later_one_hides(tmp_path: Path) -> None:
+    """It was given the CNI directory, and then /etc over it: what it works with is seen by way of /etc (DESIGN §7)."""
+    host = FakeHost(tmp_path)
+    host.container("odd", [Bind(CNI, HOST_CNI), Bind("/etc", "/host/etc")])
+    mount("tmpfs", CNI, "tmpfs")
+    (finding,) = judge(host.look())
+    assert (finding.path, finding.inside, finding.owed) == (CNI, HOST_CNI, False)
+    assert "by way of /etc" in finding.reason

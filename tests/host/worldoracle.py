@@ -80,13 +80,16 @@ def _places(one: Container, told: set[str]) -> list[tuple[Given, str]]:
             places.add((given, path[len(given.target.rstrip("/")) :] if path != "/" else ""))
     # The kernel takes away a mount whose directory is removed, in whatever namespace.
     own = [target for target, seen in one.own.items() if one.see([target]) == seen]
-    return sorted(place for place in places if _is_its_own(one, place[0].target, place[1], own))
+    # A bind that was made before one of a directory above it is hidden by that.
+    targets = [given.target for given in one.binds]
+    visible = [target for target, seen in zip(targets, one.see(targets)) if seen is not None and seen.is_mount]
+    return sorted(place for place in places if _is_its_own(place[0].target, place[1], visible, own))
 
 
-def _is_its_own(one: Container, target: str, rest: str, own: list[str]) -> bool:
+def _is_its_own(target: str, rest: str, visible: list[str], own: list[str]) -> bool:
     """Whether nothing else of the container stands there."""
     path = target.rstrip("/") + rest
-    others = [other.target for other in one.binds if rest and other.target.startswith(target.rstrip("/") + "/")]
+    others = [other for other in visible if rest and other.startswith(target.rstrip("/") + "/")]
     return not any(path == other or path.startswith(other + "/") for other in (*others, *own))
 
 
@@ -153,9 +156,16 @@ def _why_unseen(claim: Claim) -> str:
         return ""
     if claim.host_path.startswith("/var/") or claim.seen in _shared():
         return "it is of /var, which all deployments share"
-    devices = {line.split()[2] for line in Path("/proc/1/mountinfo").read_text().splitlines()}
-    if claim.seen and f"{os.major(claim.seen[0])}:{os.minor(claim.seen[0])}" not in devices:
+    points: dict[str, list[str]] = {}
+    for line in Path("/proc/1/mountinfo").read_text().splitlines():
+        points.setdefault(line.split()[2], []).append(line.split()[4])
+    here = points.get(f"{os.major(claim.seen[0])}:{os.minor(claim.seen[0])}", []) if claim.seen else ["/"]
+    if not here:
         return "its filesystem is no longer mounted on the host, and nothing tells it from the container's own"
+    if claim.verdict == "absent" and not any(
+        f"{point}/".startswith(("/etc/", "/usr/")) or point == "/" for point in here
+    ):
+        return "its filesystem was moved out of the live tree, and nothing is at its path now"
     return ""
 
 

@@ -290,3 +290,12 @@ def test_where_a_walk_stops(place: str, stops: bool) -> None:
     else:
         assert host.stops(place) is None
     assert unsafe_mount(host, place) is not None, "the root is a network's"
+
+
+def test_what_stands_on_the_root_is_not_seen() -> None:
+    """path_resolution(7): a walk begins at the process's root, whatever was mounted on that since (a mount that
+    reached a container which had changed its root)."""
+    text = f"758 755 7:0 {DEPLOY}/{OLD}.0/usr / ro - ext4 a rw\n747 758 7:0 {DEPLOY}/{NEW}.0/usr / rw - ext4 a rw\n"
+    for path in ("/", "/lib"):
+        mount = table(text).visible(path)
+        assert mount is not None and mount.id == 758
