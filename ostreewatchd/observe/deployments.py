@@ -13,11 +13,8 @@ from ostreewatchd.observe.host import Host
 from ostreewatchd.parse import bootentry, ostreestate
 from ostreewatchd.parse.mountinfo import deployment_of
 from ostreewatchd.peers.paths import Root
+from ostreewatchd.platforms.ostree import BOOTED, NEXT_BOOTED, NEXT_ROOT, STAGED
 
-BOOTED = "/run/ostree-booted"
-NEXT_BOOTED = "/run/ostree/nextroot-booted"
-NEXT_ROOT = "/run/nextroot"
-STAGED = "/run/ostree/staged-deployment"
 _ENTRIES = "/boot/loader/entries"
 _MAX_NAMES = 200
 _T = TypeVar("_T")

@@ -15,10 +15,7 @@ from ostreewatchd.parse.livetree import etc_deployment, usr_class
 from ostreewatchd.parse.mountinfo import MountTable
 from ostreewatchd.peers.paths import Root
 from ostreewatchd.platforms import FlagFile, Platform
-
-STATE = "/run/ostree/deployment-state"
-STAMP = "rpmostree-is-live.stamp"
-IN_PROGRESS = "/ostree/repo/refs/heads/rpmostree/live-apply-inprogress"
+from ostreewatchd.platforms.ostree import LIVE_APPLY_IN_PROGRESS, live_stamp
 
 
 def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
@@ -60,14 +57,9 @@ def _live_apply(host: Host, booted: str) -> Iterator[Flag]:
     if not booted:
         return
     means = "rpm-ostree is applying a commit to the live /usr, or was interrupted"
-    found = flag(host.root, FlagFile(IN_PROGRESS, means, False))
-    if found is not None and flag(host.root, FlagFile(f"{state_of(booted)}/{STAMP}", "", False)) is not None:
+    found = flag(host.root, FlagFile(LIVE_APPLY_IN_PROGRESS, means, False))
+    if found is not None and flag(host.root, FlagFile(live_stamp(booted), "", False)) is not None:
         yield found
-
-
-def state_of(deployment: str) -> str:
-    """The directory of what libostree and rpm-ostree note about a deployment until the next boot."""
-    return f"{STATE}/{deployment.rpartition('-')[2]}"
 
 
 def fingerprint_now(host: Host, boot: str, cni_directories: Iterable[str]) -> str:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What libostree and rpm-ostree left on disk and in /run: read as it is, judged elsewhere.
 
-Sources: ostree-sysroot-private.h and otcore.h (paths), ostree-sysroot.c (unlock, staged deployments),
-ostree-sysroot-deploy.c (finalize-failure.stamp), rpm-ostree live.rs (stamp, references)."""
+Sources: ostree-sysroot.c (unlock, staged deployments), rpm-ostree live.rs (stamp, references)."""
 
 from __future__ import annotations
 
@@ -13,14 +12,11 @@ from ostreewatchd.model import Identity, Inside, Live, Ostree
 from ostreewatchd.observe import deployments
 from ostreewatchd.observe.deployments import StateFiles
 from ostreewatchd.observe.host import Host
-from ostreewatchd.observe.live import IN_PROGRESS, STAMP, state_of
 from ostreewatchd.parse import ostreestate
 from ostreewatchd.parse.livetree import is_composefs_native, is_writable, shows
 from ostreewatchd.parse.mountinfo import deployment_of
+from ostreewatchd.platforms import ostree as paths
 
-_LIVE_APPLY = "/ostree/repo/refs/heads/rpmostree/live-apply"
-_FINALIZE_FAILED = "/boot/ostree/finalize-failure.stamp"
-_LOCK_FILE = "/run/ostree/staged-deployment-locked"
 _MAX_INSIDE = 50
 
 
@@ -28,15 +24,15 @@ def ostree(host: Host, live: Live) -> Ostree:
     """The state of an OSTree host; of any other one only what its mounts tell."""
     files = StateFiles(host)
     native, etc = is_composefs_native(host.table.visible("/")), host.table.visible("/etc")
-    is_booted = files.exists(deployments.BOOTED)
+    is_booted = files.exists(paths.BOOTED)
     writable = None if etc is None else is_writable(etc)
     booted = live.deployments.booted
     if not is_booted and not booted:
         return Ostree(
             is_booted=False, composefs_native=native, etc_writable=writable, unreadable=tuple(files.unreadable)
         )
-    record = files.read(deployments.BOOTED, ostreestate.booted)
-    staged = files.read(deployments.STAGED, ostreestate.staged)
+    record = files.read(paths.BOOTED, ostreestate.booted)
+    staged = files.read(paths.STAGED, ostreestate.staged)
     return Ostree(
         is_booted=is_booted,
         recorded_root=record.root if record else None,
@@ -44,11 +40,11 @@ def ostree(host: Host, live: Live) -> Ostree:
         transient_etc=record.transient_etc if record else "",
         root=_root(host),
         unlocked=tuple(_unlocked(files, booted)),
-        is_live=bool(booted) and files.exists(f"{state_of(booted)}/{STAMP}"),
-        live_commit=files.read(_LIVE_APPLY, ostreestate.commit) or "",
-        live_target=files.read(IN_PROGRESS, ostreestate.commit) or "",
+        is_live=bool(booted) and files.exists(paths.live_stamp(booted)),
+        live_commit=files.read(paths.LIVE_APPLY, ostreestate.commit) or "",
+        live_target=files.read(paths.LIVE_APPLY_IN_PROGRESS, ostreestate.commit) or "",
         staged_is_locked=bool(staged and staged.locked),
-        lock_file=files.exists(_LOCK_FILE),
+        lock_file=files.exists(paths.STAGED_LOCK),
         finalize_failed=_finalize_failed(host),
         next_root=_next_root(files),
         composefs_native=native,
@@ -68,7 +64,7 @@ def _root(host: Host) -> Optional[Identity]:
 def _finalize_failed(host: Host) -> bool:
     """An automount of /boot is not triggered for it, and then it is not known."""
     try:
-        return host.root.exists(_FINALIZE_FAILED)
+        return host.root.exists(paths.FINALIZE_FAILED)
     except OSError:
         return False
 
@@ -77,7 +73,7 @@ def _unlocked(files: StateFiles, booted: str) -> Iterator[str]:
     if not booted:
         return
     for kind in ("development", "transient"):
-        if files.exists(f"{state_of(booted)}/unlocked-{kind}"):
+        if files.exists(paths.state_file(booted, f"unlocked-{kind}")):
             yield kind
     stateroot, _, name = booted.rpartition("-")
     if files.read(f"/ostree/deploy/{stateroot}/deploy/{name}.origin", ostreestate.is_hotfix):
@@ -88,7 +84,7 @@ def _next_root(files: StateFiles) -> str:
     """The deployment that a soft reboot would switch to; "unknown" where its record does not tell."""
     if not deployments.next_root_is_mounted(files.host):
         return ""
-    record = files.read(deployments.NEXT_BOOTED, ostreestate.booted)
+    record = files.read(paths.NEXT_BOOTED, ostreestate.booted)
     if record is None or record.root is None:
         return "unknown"
     return deployments.directories(files).get(record.root, "unknown")

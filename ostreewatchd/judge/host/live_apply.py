@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ostreewatchd.judge.host.rule import IN_PROGRESS_FOR, HostRule, state_file
+from ostreewatchd.judge.host.rule import IN_PROGRESS_FOR, HostRule
 from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.platforms.ostree import LIVE_APPLY_IN_PROGRESS, live_stamp
 
 rule = HostRule("live-apply-contradiction")
-_REFERENCE = "/ostree/repo/refs/heads/rpmostree/live-apply-inprogress"
 
 
 @rule
@@ -25,7 +25,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     ostree, live = snapshot.ostree, snapshot.live
     if not ostree.is_live:
         return
-    stamp = state_file(snapshot, "rpmostree-is-live.stamp")
+    stamp = live_stamp(live.deployments.booted)
     if live.usr_class == "self":
         yield rule.wrong(
             stamp,
@@ -35,10 +35,10 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             evidence=(live.usr_mount,),
         )
     if ostree.live_target:
-        age = max((flag.age for flag in snapshot.flags if flag.path == _REFERENCE), default=0.0)
+        age = max((flag.age for flag in snapshot.flags if flag.path == LIVE_APPLY_IN_PROGRESS), default=0.0)
         if age >= IN_PROGRESS_FOR:
             yield rule.wrong(
-                _REFERENCE,
+                LIVE_APPLY_IN_PROGRESS,
                 because=f"live-apply-interrupted: applying commit {ostree.live_target[:10]} to /usr began"
                 f" {age:.0f} s ago and has not ended: /usr may be partly of it and partly of"
                 f" {ostree.live_commit[:10] or 'the booted commit'}",

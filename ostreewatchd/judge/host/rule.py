@@ -44,8 +44,3 @@ class HostRule(Rule):
 def is_under_way(snapshot: Snapshot) -> bool:
     """Whether a flag says so that is not older than a switch takes."""
     return any(flag.age < IN_PROGRESS_FOR for flag in snapshot.flags)
-
-
-def state_file(snapshot: Snapshot, name: str) -> str:
-    """A file that libostree or rpm-ostree keeps about the booted deployment."""
-    return f"/run/ostree/deployment-state/{snapshot.live.deployments.booted.rpartition('-')[2]}/{name}"

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from ostreewatchd.judge.host.rule import HostRule
 from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.platforms.ostree import FINALIZE_FAILED, STAGED, STAGED_LOCK
 
 rule = HostRule("staged-contradiction")
-_STAGED = "/run/ostree/staged-deployment"
 
 
 @rule
@@ -25,18 +25,18 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     ostree = snapshot.ostree
     if ostree.finalize_failed:
         yield rule.wrong(
-            "/boot/ostree/finalize-failure.stamp",
+            FINALIZE_FAILED,
             because="finalize-failed: the deployment that was staged was not written at the last shutdown: this boot"
             " is not the update that was asked for",
             remedy="`journalctl -b -1 -u ostree-finalize-staged.service` says why; then stage it again",
         )
     if ostree.lock_file and not snapshot.live.deployments.staged and not _is_unreadable(snapshot):
         yield rule.wrong(
-            f"{_STAGED}-locked",
+            STAGED_LOCK,
             because="lock-without-staged: nothing is staged, and the lock of a staged deployment is still there",
             remedy="remove the file, before the next deployment is staged",
         )
 
 
 def _is_unreadable(snapshot: Snapshot) -> bool:
-    return any(line.startswith(f"{_STAGED}: ") for line in snapshot.ostree.unreadable)
+    return any(line.startswith(f"{STAGED}: ") for line in snapshot.ostree.unreadable)

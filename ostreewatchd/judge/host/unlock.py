@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ostreewatchd.judge.host.rule import HostRule, state_file
+from ostreewatchd.judge.host.rule import HostRule
 from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.platforms.ostree import state_file
 
 rule = HostRule("unlock-contradiction")
 
@@ -34,7 +35,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             )
         else:
             yield rule.wrong(
-                state_file(snapshot, f"unlocked-{kind}"),
+                state_file(live.deployments.booted, f"unlocked-{kind}"),
                 because=f"flag-without-mount: libostree says unlocked ({kind}), and the host's /usr has no overlay: it"
                 " was unlocked in another mount namespace, or below a private `/`",
                 remedy="nothing is live of it; it ends with the next reboot, or unlock in PID 1's mount namespace",

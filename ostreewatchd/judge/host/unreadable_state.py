@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from ostreewatchd.judge.host.rule import HostRule
 from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.platforms.ostree import BOOTED
 
 rule = HostRule("unreadable-state")
-_BOOTED = "/run/ostree-booted"
 
 
 @rule
@@ -25,9 +25,9 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
         path, _, why = line.partition(": ")
         yield rule.not_known(path, because=why, remedy="none: look at the file; a reboot writes those in /run")
     lost = snapshot.ostree.is_booted and not snapshot.live.deployments.booted
-    if lost and not any(line.startswith(f"{_BOOTED}: ") for line in unreadable):
+    if lost and not any(line.startswith(f"{BOOTED}: ") for line in unreadable):
         yield rule.not_known(
-            _BOOTED,
+            BOOTED,
             because="the host says that it was booted by OSTree, and no deployment's directory is the one that it"
             " records, nor `/`",
             remedy="`ostree admin status` as root on the host",
