@@ -33,10 +33,6 @@ EQUIVALENT: dict[str, str] = {
 """What changes nothing, by place, and why that is right."""
 
 
-AWAITS_SCENARIOS: frozenset[str] = frozenset({f"{JUDGE}.runtime_namespace"})
-"""Modules of rules that have landed before their scenarios: to be empty again soon."""
-
-
 def bench() -> Bench:
     return Bench([Case(one.name, load(one.saved), one.settings) for one in scenarios()])
 
@@ -45,16 +41,16 @@ def test_each_rule_and_each_clause_is_needed_by_a_scenario() -> None:
     judging = bench()
     alive = set()
     for module in judged_modules():
-        if not module.name.startswith(JUDGE) or module.name in AWAITS_SCENARIOS:
+        if not module.name.startswith(JUDGE):
             continue
         mutants = list(clauses(module))
         if module.name == JUDGE:
             mutants += rules_taken_out(module)
         alive |= {mutant.place for mutant in mutants if not judging.killer(mutant)}
     unproven = sorted(alive - set(EQUIVALENT))
-    assert not unproven, "no scenario needs (see AWAITS_SCENARIOS, too):\n" + "\n".join(unproven)
-    expected = {place for place in EQUIVALENT if place.partition(":")[0] not in AWAITS_SCENARIOS}
-    assert not expected - alive, "not equivalent (any more):\n" + "\n".join(sorted(expected - alive))
+    assert not unproven, "no scenario needs:\n" + "\n".join(unproven)
+    needed = set(EQUIVALENT) - alive
+    assert not needed, "not equivalent (any more):\n" + "\n".join(sorted(needed))
 
 
 def test_each_refusal_is_shown_by_a_scenario() -> None:
