@@ -29,10 +29,10 @@ class Overdue(NamedTuple):
     why: str
 
 
-Verdict = Union[Quiet, Wait, Overdue]
+Answer = Union[Quiet, Wait, Overdue]
 
 
-class Pause(NamedTuple):
+class Unrest(NamedTuple):
     """Since when there is something to wait for, and when it moved last; both on a monotonic clock."""
 
     since: float
@@ -44,21 +44,21 @@ _FLAG_POLL_YOUNG, _FLAG_POLL_OLD = 0.2, 2.0
 """Seconds between looks at a flag file: its removal wakes nobody, and soon after a switch each second counts."""
 
 
-def moved(pause: Optional[Pause], now: float) -> Pause:
+def moved(unrest: Optional[Unrest], now: float) -> Unrest:
     """A mount was made or unmade at `now`."""
-    return Pause(since=pause.since if pause else now, moved=now)
+    return Unrest(since=unrest.since if unrest else now, moved=now)
 
 
 def settled(
-    pause: Optional[Pause], now: float, flags: Iterable[Flag], *, quiet: float, cap: float, complete: bool
-) -> Verdict:
+    unrest: Optional[Unrest], now: float, flags: Iterable[Flag], *, quiet: float, cap: float, complete: bool
+) -> Answer:
     """Quiet, Wait or Overdue. `complete`: /usr and /etc are of one deployment."""
-    if pause is not None and now - pause.moved < quiet and now - pause.since < cap:
-        return Wait(until=pause.moved + quiet, why="mounts are still being made")
+    if unrest is not None and now - unrest.moved < quiet and now - unrest.since < cap:
+        return Wait(until=unrest.moved + quiet, why="mounts are still being made")
     reason = in_progress(flags, complete=complete, cap=cap)
     if reason is None:
         return Quiet()
-    since = pause.since if pause else now
+    since = unrest.since if unrest else now
     if now - since >= cap:
         return Overdue(age=now - since, why=reason)
     return Wait(until=now + (_FLAG_POLL_YOUNG if now - since < _FLAG_IS_YOUNG else _FLAG_POLL_OLD), why=reason)

@@ -39,7 +39,6 @@ _MAX_TORN = 20
 _SWITCH_IS_RECENT = 120.0
 """Seconds after a switch during which each mount is a reason to look."""
 
-
 _KINDS = {"stale": Kind.NOTED, "wrong": Kind.WRONG}
 """Of findings that are not owed."""
 
@@ -66,7 +65,7 @@ class Watcher:
         self._config = config
         self._looker = ContainerLooker(remember=True)
         self._mounts = HostMounts()
-        self._pause: Optional[settle.Pause] = None
+        self._unrest: Optional[settle.Unrest] = None
         self._timer: Optional[asyncio.TimerHandle] = None
         self._known = _Known("", ("", ""), frozenset())
         self._fingerprint = ""
@@ -165,15 +164,15 @@ class Watcher:
         """Whether something has moved and all is quiet. If not yet, the next look is scheduled."""
         now, state = self._loop.time(), first.live
         if self._fingerprint not in ("", state.fingerprint):
-            self._pause = settle.moved(self._pause, now)
+            self._unrest = settle.moved(self._unrest, now)
         self._fingerprint = state.fingerprint
         same = state.fingerprint == self._known.fingerprint and _waiting(state) == self._known.waiting
         if same and not self._must_look and now - self._switched > _SWITCH_IS_RECENT:
             # Some mount of some pod: nothing that could have made a container stale.
-            self._pause = None
+            self._unrest = None
             return False
         verdict = settle.settled(
-            self._pause,
+            self._unrest,
             now,
             first.flags,
             quiet=self._config.settle,
@@ -181,7 +180,7 @@ class Watcher:
             complete=not state.partial,
         )
         if isinstance(verdict, settle.Wait):
-            self._pause = self._pause or settle.Pause(now, now - self._config.settle)
+            self._unrest = self._unrest or settle.Unrest(now, now - self._config.settle)
             self._notifier.status(f"waiting: {verdict.why}; {words.live(state)}")
             self._schedule(max(0.01, verdict.until - now))
             return False
@@ -194,7 +193,7 @@ class Watcher:
             self._notifier.status(f"waiting for {verdict.age:.0f} s: {verdict.why}; {words.live(state)}")
             self._schedule(min(60.0, self._config.resync))
             return False
-        self._pause, self._overdue, self._must_look = None, False, False
+        self._unrest, self._overdue, self._must_look = None, False, False
         return True
 
     def _look(self, first: Glance) -> None:
@@ -268,7 +267,7 @@ class Watcher:
         """The state is another one than at the look before, or this is the first look."""
         state, names, newest = snapshot.live, snapshot.live.deployments, snapshot.history.switch
         first = not self._known.fingerprint
-        if words.is_switched(state):
+        if state.is_switched:
             text = "switched without a reboot" if not first else "the host was switched without a reboot"
         elif first and snapshot.soft_rebooted:
             text = "soft reboot: userspace was started anew in the same boot"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ostreewatchd.judge.rule import Cure, Rule
-from ostreewatchd.model import Finding, Live, Snapshot, Subject
+from ostreewatchd.model import Finding, Snapshot, Subject
 
 rule = Rule("vm-sandbox", cure=Cure.NEW_POD)
 
@@ -18,7 +18,7 @@ rule = Rule("vm-sandbox", cure=Cure.NEW_POD)
 @rule
 def judge(snapshot: Snapshot) -> Iterator[Finding]:
     """Each such pod, on a host whose live tree is not the one that it booted."""
-    if not _is_switched(snapshot.live):
+    if not snapshot.live.is_switched:
         return
     for sandbox in snapshot.vm_sandboxes:
         yield Finding(
@@ -31,8 +31,3 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             " guest's and cannot be looked at from the host",
             remedy=f"on request, where the pod has directories of the host: {rule.cure.value}",
         )
-
-
-def _is_switched(live: Live) -> bool:
-    names = live.deployments
-    return live.usr_class not in ("self", "foreign") or names.booted not in ("", names.etc)

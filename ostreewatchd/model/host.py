@@ -44,6 +44,14 @@ class Live(Record, frozen=True, kw_only=True):
     partial: str = ""
     """What contradicts itself: `/usr` of one deployment and `/etc` of another."""
 
+    @property
+    def is_switched(self) -> bool:
+        """Whether something else is live than was booted, as far as that is known. An extension over /usr (sysext) is
+        there from boot on, so it is no sign of that."""
+        names = self.deployments
+        other = self.usr_class in ("other-deployment", "ostree-overlay", "deleted")
+        return bool(names.booted) and (names.etc not in ("", names.booted) or other)
+
 
 class Inside(Record, frozen=True, kw_only=True):
     """A mount inside a deployment's directory, which shows a live tree."""

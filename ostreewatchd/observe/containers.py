@@ -16,7 +16,7 @@ from ostreewatchd.observe.owners import Owners
 from ostreewatchd.observe.places import Place, Places
 from ostreewatchd.observe.processes import ContainerProcess, Processes
 from ostreewatchd.parse.containermounts import receives_mounts
-from ostreewatchd.parse.mountinfo import Mounts, MountTable, unsafe_mount
+from ostreewatchd.parse.mountinfo import Mounts, MountTable
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.paths import Root, What
 from ostreewatchd.platforms import Platform
@@ -222,7 +222,7 @@ class _Look:
 
 
 def _moving(root: Root, table: MountTable, places: Iterable[Place]) -> tuple[tuple[str, Optional[What]], ...]:
-    paths = [place.path for place in places if unsafe_mount(table, place.path) is None]
+    paths = [place.path for place in places if table.unsafe(place.path) is None]
     return tuple((path, _what(root, path)) for path in paths)
 
 

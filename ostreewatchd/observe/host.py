@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from ostreewatchd.model import Flag, Sight
-from ostreewatchd.parse.mountinfo import MountTable, deployment_of, parse, unsafe_mount
+from ostreewatchd.parse.mountinfo import MountTable, deployment_of, parse
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.peers.paths import LIST_LIMIT, MayNotAnswer, Root
@@ -80,7 +80,7 @@ def _no_init() -> str:
 
 def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False, links: bool = True) -> Sight:
     """What `path` is in `root`, whose mounts `table` has. A filesystem that may not answer is not touched."""
-    unsafe = unsafe_mount(table, path)
+    unsafe = table.unsafe(path)
     if unsafe is not None:
         return Sight(
             problem=f"{unsafe.point} is {unsafe.fstype}, which may not answer: not touched", mount=unsafe.line

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
 
-from ostreewatchd.parse.mountinfo import Mount, MountTable, covers, parse_line
+from ostreewatchd.parse.mountinfo import Mount, MountTable, covers, parse_line, without_deleted
 
 _INSIDE = re.compile(r"/ostree/deploy/[^/]+/deploy/[0-9a-f]{64}\.[0-9]+(/.*)?\Z", re.DOTALL)
 _ABOVE = re.compile(r"(.*?)/ostree/deploy/[^/]+/deploy/[0-9a-f]{64}\.[0-9]+(?:/|\Z)", re.DOTALL)
@@ -25,7 +25,7 @@ class Sysroot(NamedTuple):
     def inside(self, mount: Mount) -> str:
         """The path in its deployment of what is mounted; empty if it is of no deployment of this sysroot. Anchored:
         anybody may make a directory that is called `…/ostree/deploy/…` in a volume of his own."""
-        root = mount.root[: -len("//deleted")] if mount.deleted else mount.root
+        root = without_deleted(mount.root)
         if mount.device != self.device or not root.startswith(self.prefix + "/ostree/"):
             return ""
         match = _INSIDE.match(root, len(self.prefix))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mountinfo: the whole table of a host, or only the lines of a container that can show a deployment.
+"""mountinfo: the mount table of a process, and which of its mounts a path is on.
 
 Source: proc_pid_mountinfo(5)."""
 
@@ -9,6 +9,8 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional, Union, overload
+
+_DELETED = "//deleted"
 
 
 class Mount(NamedTuple):
@@ -29,8 +31,8 @@ class Mount(NamedTuple):
 
     @property
     def deleted(self) -> bool:
-        """The mounted directory was removed. A path may end so by itself: evidence, not a verdict."""
-        return self.root.endswith("//deleted")
+        """The mounted directory was removed: no name has a slash, so no path ends so by itself."""
+        return self.root.endswith(_DELETED)
 
     @property
     def writable(self) -> bool:
@@ -264,7 +266,7 @@ class MountTable:
         return way[-1] if way else None
 
     def unsafe(self, path: str) -> Optional[Mount]:
-        """The first mount on the way to `path` whose filesystem may not answer."""
+        """The first mount on the way to `path` whose filesystem may not answer; None if there is none."""
         for mount in self._way(path):
             if mount.fstype not in SAFE_FILESYSTEMS:
                 return mount
@@ -295,21 +297,21 @@ def covers(point: str, path: str) -> bool:
     return point == "/" or path == point or path.startswith(point + "/")
 
 
+def without_deleted(root: str) -> str:
+    """A mount's root less what the kernel puts behind that of a removed directory."""
+    return root[: -len(_DELETED)] if root.endswith(_DELETED) else root
+
+
 _DEPLOYMENT = re.compile(r"/ostree/deploy/([^/]+)/deploy/([0-9a-f]{64}\.[0-9]+)(/.*)?\Z", re.DOTALL)
 
 
 def deployment_of(root: str) -> tuple[str, str]:
     """`(<stateroot>-<checksum>.<serial>, path inside the deployment)` of a mount's root, or two empty strings.
     Searched and not anchored: btrfs puts its subvolume in front."""
-    match = _DEPLOYMENT.search(root[: -len("//deleted")] if root.endswith("//deleted") else root)
+    match = _DEPLOYMENT.search(without_deleted(root))
     if match is None:
         return "", ""
     return f"{match.group(1)}-{match.group(2)}", match.group(3) or "/"
-
-
-def unsafe_mount(table: MountTable, path: str) -> Optional[Mount]:
-    """The first mount on the way to `path` whose filesystem may not answer; None if there is none."""
-    return table.unsafe(path)
 
 
 def _prefixes(path: str) -> Iterator[str]:

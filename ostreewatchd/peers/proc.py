@@ -17,8 +17,8 @@ from ostreewatchd.peers.paths import Root
 TICKS = os.sysconf("SC_CLK_TCK")
 MAX_FILE = 64 << 20
 """A mountinfo of a hundred thousand lines is some ten MiB."""
-_PAGES = 16 << 10
-"""Seconds after which PID 1's mount table is read although nothing changed."""
+_CHUNK = 16 << 10
+"""Bytes asked for at once."""
 
 
 class Unreadable(Exception):
@@ -71,8 +71,8 @@ def read(pid: int, name: str) -> Optional[bytes]:
 def read_all(fd: int) -> Optional[bytes]:
     """Up to the end; None if that does not come within MAX_FILE."""
     # The kernel gives a page at a time, however large the buffer is.
-    data = os.read(fd, _PAGES)
-    chunk = os.read(fd, _PAGES) if data else b""
+    data = os.read(fd, _CHUNK)
+    chunk = os.read(fd, _CHUNK) if data else b""
     if not chunk:
         return data
     chunks, total = [data], len(data)
@@ -81,7 +81,7 @@ def read_all(fd: int) -> Optional[bytes]:
         total += len(chunk)
         if total > MAX_FILE:
             return None
-        chunk = os.read(fd, _PAGES)
+        chunk = os.read(fd, _CHUNK)
     return b"".join(chunks)
 
 

@@ -27,13 +27,6 @@ def live(state: Live) -> str:
     return text
 
 
-def is_switched(state: Live) -> bool:
-    """Whether something else is live than was booted."""
-    names = state.deployments
-    other = state.usr_class in ("other-deployment", "ostree-overlay", "deleted")
-    return bool(names.booted) and (names.etc not in ("", names.booted) or other)
-
-
 def waiting(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """What takes effect later, each deployment with a sentence."""
     names, ostree = snapshot.live.deployments, snapshot.ostree

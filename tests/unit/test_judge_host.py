@@ -262,7 +262,7 @@ def test_what_takes_effect_later_is_said_as_that() -> None:
     ids=["patched", "at rest", "unlocked", "sysext", "an /etc that names none", "removed", "booted not known"],
 )
 def test_what_counts_as_switched(built: World, switched: bool) -> None:
-    assert words.is_switched(built.snapshot().live) is switched
+    assert built.snapshot().live.is_switched is switched
 
 
 def before(root: str, boot: str = BOOT) -> Switch:

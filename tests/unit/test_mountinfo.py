@@ -13,7 +13,6 @@ from ostreewatchd.parse.mountinfo import (
     parse,
     parse_line,
     unescape,
-    unsafe_mount,
 )
 
 OLD, NEW, NEW2 = "a" * 64, "b" * 64, "c" * 64
@@ -232,9 +231,9 @@ def test_host_path_of_another_device_is_none() -> None:
 def test_a_filesystem_that_may_not_answer(fstype: str) -> None:
     """Invariant 8: what cannot be interrupted is not touched, anywhere on the way."""
     text = TUCKED + f"300 149 0:70 / /etc/cni rw - {fstype} server:/x rw\n"
-    mount = unsafe_mount(table(text), "/etc/cni/net.d/10-calico.conflist")
+    mount = table(text).unsafe("/etc/cni/net.d/10-calico.conflist")
     assert mount is not None and mount.id == 300
-    assert unsafe_mount(table(text), "/etc/hosts") is None
+    assert table(text).unsafe("/etc/hosts") is None
 
 
 @pytest.mark.parametrize(
@@ -289,7 +288,7 @@ def test_where_a_walk_stops(place: str, stops: bool) -> None:
         assert host.stops(place) is not None
     else:
         assert host.stops(place) is None
-    assert unsafe_mount(host, place) is not None, "the root is a network's"
+    assert host.unsafe(place) is not None, "the root is a network's"
 
 
 def test_what_stands_on_the_root_is_not_seen() -> None:
