@@ -89,10 +89,10 @@ class ContainerLooker:
                 gc.enable()
 
     def _look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
-        processes, problems = self._processes.look(host.namespace)
+        processes, problems = self._processes.look(host)
         looker = _Look(host, platform, (*_WATCHED_TREES, *cni_directories), problems, remember=self._remember)
         standing = daemons(self._processes.helpers, host, platform)
-        machines = vm_sandboxes(self._processes.helpers, looker.owners, self._vm_sandboxes)
+        machines = vm_sandboxes(self._processes.helpers, host, looker.owners, self._vm_sandboxes)
         no_new_mounts = host.table.mounts.leading == self._leading
         if looker.shape != self._shape:
             self._known, self._shape = {}, looker.shape

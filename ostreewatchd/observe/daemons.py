@@ -62,7 +62,7 @@ def daemons(helpers: Iterable[tuple[int, str]], host: Host, platform: Platform) 
 def _daemon(pid: int, name: str, host: Host, *, is_kubelet: bool) -> Optional[Daemon]:
     try:
         groups, namespace = proc.read(pid, "cgroup"), proc.mount_namespace(pid)
-        if not groups or namespace is None or proc.user(pid) != 0 or _container(groups):
+        if not groups or namespace is None or proc.user(pid) != 0 or cgroup.container_id(groups, host.around):
             return None
     except proc.Unreadable:
         return None
@@ -78,7 +78,7 @@ def _daemon(pid: int, name: str, host: Host, *, is_kubelet: bool) -> Optional[Da
 
 
 def vm_sandboxes(
-    helpers: Iterable[tuple[int, str]], owners: Owners, before: dict[str, VmSandbox]
+    helpers: Iterable[tuple[int, str]], host: Host, owners: Owners, before: dict[str, VmSandbox]
 ) -> dict[str, VmSandbox]:
     """Pods that run in a virtual machine, by sandbox; `before`: those of the look before, which stay what they are."""
     found: dict[str, VmSandbox] = {}
@@ -88,7 +88,7 @@ def vm_sandboxes(
         try:
             sandbox, groups = _sandbox(proc.command_line(pid)), proc.read(pid, "cgroup") or b""
             # It may be in its pod's own cgroup (sandbox_cgroup_only).
-            if not sandbox or proc.user(pid) != 0 or _container(groups) not in ("", sandbox):
+            if not sandbox or proc.user(pid) != 0 or cgroup.container_id(groups, host.around) not in ("", sandbox):
                 continue
         except proc.Unreadable:
             continue
@@ -96,10 +96,6 @@ def vm_sandboxes(
             sandbox_id=sandbox, pod=_pod(owners, sandbox, groups), shim=name
         )
     return found
-
-
-def _container(groups: bytes) -> str:
-    return cgroup.container_id(groups, cgroup.container_ids(proc.read(1, "cgroup") or b""))
 
 
 def _sandbox(arguments: tuple[str, ...]) -> str:

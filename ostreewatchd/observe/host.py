@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from ostreewatchd.model import Flag, Sight
+from ostreewatchd.parse import cgroup
 from ostreewatchd.parse.mountinfo import MountTable, deployment_of, parse
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.hostmounts import HostMounts
@@ -53,6 +55,14 @@ class Host:
     def _release(self) -> None:
         if self._own_mounts:
             self._mounts.close()
+
+    @functools.cached_property
+    def around(self) -> frozenset[str]:
+        """The containers that the host itself is in (kind: a node is one), which are none on it. Raises HostGone."""
+        try:
+            return cgroup.container_ids(proc.read(1, "cgroup") or b"")
+        except proc.Unreadable as error:
+            raise HostGone(error.what) from error
 
     def table_now(self) -> MountTable:
         """The mount table as it is by now: the same one if nothing was mounted since. Raises HostGone."""

@@ -38,7 +38,8 @@ def find(host: Host, platform: Platform) -> Optional[Kubelet]:
     root's and in no container."""
     for pid in proc.named(*platform.kubelet_commands):
         try:
-            if proc.user(pid) != 0 or cgroup.container_id(proc.read(pid, "cgroup") or b""):
+            groups = proc.read(pid, "cgroup") or b""
+            if proc.user(pid) != 0 or cgroup.container_id(groups, host.around):
                 continue
             stat, flags = proc.stat(pid), _flags(proc.command_line(pid))
         except proc.Unreadable:
@@ -58,7 +59,7 @@ def view(kubelet: Optional[Kubelet], host: Host, platform: Platform, runtime: Ru
     own = kubelet.config.static_pod_path
     pods = _static_pods(host, (own,) if own else platform.manifests)
     refusal, problem = _health(kubelet.config.healthz())
-    if not refusal and kubelet.kubeconfig and not _has_talked(kubelet, runtime):
+    if not refusal and kubelet.kubeconfig and not _has_talked(host, kubelet, runtime):
         problem = _api_server_problem(host, kubelet.kubeconfig)
         refusal = "api-server-out-of-reach" if problem else ""
     return KubeletView(pid=kubelet.pid, refusal=refusal, problem=problem, static_pods=pods)
@@ -119,14 +120,14 @@ def _drop_ins(host: Host, directory: str) -> list[str]:
     return [f"{directory}/{name}" for name in names if name.endswith(".conf")][:_MAX_DROP_INS]
 
 
-def _has_talked(kubelet: Kubelet, runtime: RuntimeView) -> bool:
+def _has_talked(host: Host, kubelet: Kubelet, runtime: RuntimeView) -> bool:
     """A container of a pod that kubelet knows from the API server alone was started after kubelet itself."""
     pods = {pod.sandbox_id for pod in runtime.pods if pod.annotations.get("kubernetes.io/config.source") == "api"}
     ids = {one.id for one in runtime.containers if one.running and one.sandbox_id in pods}
     for pid in proc.pids() if ids else ():
         try:
             groups = proc.read(pid, "cgroup")
-            stat = proc.stat(pid) if groups and cgroup.container_id(groups) in ids else None
+            stat = proc.stat(pid) if groups and cgroup.container_id(groups, host.around) in ids else None
         except proc.Unreadable:
             continue
         if stat is not None and stat.start_ticks > kubelet.started_ticks:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Problem
+from ostreewatchd.observe.host import Host
 from ostreewatchd.parse import cgroup
 from ostreewatchd.peers import proc
 
@@ -55,14 +56,14 @@ class Processes:
         self._members: dict[int, str] = {}
         """The container by pid."""
 
-    def look(self, host_namespace: int) -> tuple[list[ContainerProcess], list[Problem]]:
+    def look(self, host: Host) -> tuple[list[ContainerProcess], list[Problem]]:
         """All containers' first processes now, and what could not be read."""
         problems: list[Problem] = []
         # The ended ones first: a pid that is in the list below and held is then the process that was judged.
         self._forget_ended()
         self._helpers = {pid: name for pid, name in self._helpers.items() if pid in self._held}
-        fresh, judged = self._fresh(host_namespace, problems)
-        around = cgroup.container_ids(_own_cgroup()) if fresh else frozenset()
+        fresh, judged = self._fresh(host.namespace, problems)
+        around = host.around if fresh else frozenset()
         known = {container.mount_namespace: container.container_id for container in self._containers.values()}
         groups: dict[str, list[_Member]] = {}
         for pid, namespace in fresh:
@@ -216,14 +217,6 @@ def _first(members: list[_Member]) -> Optional[_Member]:
         if stat is not None
     ]
     return min(ranked)[1] if ranked else None
-
-
-def _own_cgroup() -> bytes:
-    """PID 1's. A container that the host itself is in is none on it."""
-    try:
-        return proc.read(1, "cgroup") or b""
-    except proc.Unreadable:
-        return b""
 
 
 def _add(problems: list[Problem], pid: int, error: proc.Unreadable) -> None:

@@ -119,6 +119,18 @@ def test_kubelet_is_roots_and_in_no_container() -> None:
 
 
 @in_namespaces
+def test_a_host_that_is_in_a_container_itself() -> None:
+    """A node of kind without a cgroup namespace: what it is in is no container of its own."""
+    with process("kubelet", "--kubeconfig=/k", group=f"docker/{ID}/kubelet"):
+        assert found() is None
+        for root in cgroup_roots():
+            (root / token() / "docker" / ID / "init").mkdir()
+            (root / token() / "docker" / ID / "init" / "cgroup.procs").write_text("1", encoding="ascii")
+        one = found()
+        assert one is not None and one.kubeconfig == "/k"
+
+
+@in_namespaces
 def test_the_runtime_that_kubelets_configuration_names(tmp_path: Path) -> None:
     config = tmp_path / "kubelet.yaml"
     config.write_text("containerRuntimeEndpoint: unix:///run/crio/crio.sock\n", encoding="ascii")

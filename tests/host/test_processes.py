@@ -188,8 +188,9 @@ def test_a_process_that_may_not_be_read(tmp_path: Path) -> None:
     if watcher == 0:
         status = 1
         try:
+            opened = Host()
             as_nobody()
-            found, problems = Processes(remember=False).look(0)
+            found, problems = Processes(remember=False).look(opened)
             assert found == [], found
             assert {f"process {me}"} <= {one.where for one in problems}
             assert all("Permission denied" in one.what for one in problems), problems
