@@ -36,7 +36,8 @@ def helper(pid: int) -> str:
         command = (proc.read(pid, "comm") or b"").rstrip(b"\n")
         if command in _COMMANDS:
             return command.decode()
-        if command != _SHIM:
+        # A command line is read from the process's own memory, and that may be where nothing answers.
+        if command != _SHIM or proc.user(pid) != 0:
             return ""
         name = next(iter(proc.command_line(pid)), "").rpartition("/")[2]
     except proc.Unreadable:

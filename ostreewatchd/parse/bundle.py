@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A runtime bundle's config.json: the host paths that a container was given, and whose it is.
 
-Source: OCI runtime specification 1.0 (config.md, mounts); the annotations of containerd's and CRI-O's CRI."""
+CRI-O copies each annotation of a pod into it, and anybody who may make a pod writes those: beside the keys that are
+CRI-O's own, and which it sets last, no other runtime's are believed.
+
+Source: OCI runtime specification 1.0 (config.md, mounts); the annotations of containerd's and CRI-O's CRI
+(cri-o internal/factory/container, SpecAddAnnotations)."""
 
 from __future__ import annotations
 
@@ -46,6 +50,33 @@ class Bundle(NamedTuple):
     container: str
 
 
+class _Keys(NamedTuple):
+    """A runtime's annotations; the others in Bundle's order."""
+
+    container_type: str
+    sandbox_id: str
+    namespace: str
+    pod: str
+    pod_uid: str
+    container: str
+
+
+_CONTAINERD = _Keys(
+    "io.kubernetes.cri.container-type",
+    "io.kubernetes.cri.sandbox-id",
+    "io.kubernetes.cri.sandbox-namespace",
+    "io.kubernetes.cri.sandbox-name",
+    "io.kubernetes.cri.sandbox-uid",
+    "io.kubernetes.cri.container-name",
+)
+_CRIO = _Keys(
+    "io.kubernetes.cri-o.ContainerType",
+    "io.kubernetes.cri-o.SandboxID",
+    "io.kubernetes.pod.namespace",
+    "io.kubernetes.pod.name",
+    "io.kubernetes.pod.uid",
+    "io.kubernetes.container.name",
+)
 _DECODER = msgspec.json.Decoder(_Spec)
 
 
@@ -58,22 +89,16 @@ def parse(data: bytes) -> Bundle:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BundleError(str(error)) from error
     notes = spec.annotations
-
-    def note(*keys: str) -> str:
-        return next((notes[key] for key in keys if notes.get(key)), "")
-
+    keys = _CRIO if _CRIO.container_type in notes else _CONTAINERD
+    kind, *whose = (notes.get(key, "") for key in keys)
     return Bundle(
-        mounts=tuple(
+        tuple(
             BundleMount(mount.source, mount.destination.rstrip("/") or "/")
             for mount in spec.mounts
             if mount.source.startswith("/") and (mount.type == "bind" or _binds(mount.options))
         ),
-        is_sandbox=note("io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType") == "sandbox",
-        sandbox_id=note("io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"),
-        namespace=note("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"),
-        pod=note("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"),
-        pod_uid=note("io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"),
-        container=note("io.kubernetes.cri.container-name", "io.kubernetes.container.name"),
+        kind == "sandbox",
+        *whose,
     )
 
 

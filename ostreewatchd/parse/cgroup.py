@@ -3,9 +3,11 @@
 
 A container in a container (dind, kind, a kubelet in a pod) is the outer one's: that is the one which somebody on this
 host can restart, and the inner ones end with it. The outer part of the path is also the one that a container cannot
-make up: below its own cgroup it may name whatever it likes.
+make up: below its own cgroup it may name whatever it likes. So may a person below the cgroup of his own systemd: what
+is called a container there is none of the runtime's.
 
-Source: cgroups(7), cgroup_namespaces(7); the layouts of kubelet's cgroupfs and systemd drivers, containerd, CRI-O."""
+Source: cgroups(7), cgroup_namespaces(7), user@.service(5) (Delegate=); the layouts of kubelet's cgroupfs and systemd
+drivers, containerd, CRI-O."""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from collections.abc import Iterator, Set
 
 _CONTAINER = re.compile(rb"(?<=[/:-])(?:(conmon)-)?([0-9a-f]{64})(?:\.scope)?(?=$|/)")
 _POD = re.compile(rb"[/-]pod([0-9a-f]{8}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{12})")
+_PERSONS = re.compile(rb"/user@[0-9]+\.service/")
 _UNIT = re.compile(rb"/([^/\n]+\.(?:service|scope))(?=$|/)", re.MULTILINE)
 
 
@@ -52,10 +55,12 @@ def unit(data: bytes) -> str:
 def _containers(data: bytes, around: Set[str]) -> Iterator[tuple[str, bytes]]:
     """Of each hierarchy that names one: the outermost, and the path above it."""
     for line in data.split(b"\n"):
+        outside = 0
         for match in _CONTAINER.finditer(line):
             found = match.group(2).decode()
             if found in around:
+                outside = match.end()
                 continue
-            if not match.group(1):
+            if not match.group(1) and not _PERSONS.search(line, outside, match.start()):
                 yield found, line[: match.start()]
             break

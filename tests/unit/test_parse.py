@@ -43,6 +43,9 @@ OTHER_UID = "11111111-7b0e-4d6a-9a3f-2b7d1a5c9e11"
         (f"0::/machine.slice/libpod-{ID}.scope/container\n", ID, ""),
         (f"0::/machine.slice/libpod-conmon-{ID}.scope\n", "", ""),
         (f"0::/kubepods/pod{UID}/{ID}/init.scope\n", ID, UID),
+        # a person's own, who calls it as he likes (rootless podman, systemd-run --user)
+        (f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container\n", "", ""),
+        (f"0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod{UID}/{ID}\n", "", ""),
         # none
         (f"0::/kubepods.slice/kubepods-pod{UID}.slice/crio-conmon-{ID}.scope\n", "", ""),
         ("0::/system.slice/ssh.service\n", "", ""),
@@ -65,6 +68,9 @@ def test_a_host_that_is_a_container_itself() -> None:
     assert cgroup.container_id(data) == INNER
     assert (cgroup.container_id(data, around), cgroup.pod_uid(data, around)) == (ID, UID)
     assert cgroup.container_id(f"0::/docker/{INNER}/system.slice/kubelet.service\n".encode(), around) == ""
+    rootless = f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{INNER}.scope"
+    assert cgroup.container_id(f"{rootless}/kubelet/kubepods/pod{UID}/{ID}\n".encode(), around) == ID
+    assert cgroup.container_id(f"{rootless}/user@7.service/{ID}\n".encode(), around) == ""
 
 
 @pytest.mark.parametrize(
@@ -185,6 +191,12 @@ def test_bundle(annotations: dict[str, str]) -> None:
 def test_a_sandbox_is_told() -> None:
     assert bundle.parse(oci(**{"io.kubernetes.cri.container-type": "sandbox"})).is_sandbox
     assert bundle.parse(oci(**{"io.kubernetes.cri-o.ContainerType": "sandbox"})).is_sandbox
+
+
+def test_a_pod_that_calls_itself_another_one() -> None:
+    """Its annotations are its author's, and CRI-O copies them (SpecAddAnnotations)."""
+    forged = dict.fromkeys(CONTAINERD, "forged") | {"io.kubernetes.cri.container-type": "sandbox"}
+    assert bundle.parse(oci(**forged, **CRIO)) == bundle.parse(oci(**CRIO))
 
 
 def test_a_bundle_that_says_nothing_of_a_pod() -> None:
