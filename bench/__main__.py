@@ -20,6 +20,8 @@ from bench.table import Row, show
 
 class Effort(NamedTuple):
     sizes: tuple[int, ...]
+    rest_of: int
+    """The size at which all but the scans is measured."""
     scans: int
     script: int
     latency: int
@@ -27,8 +29,8 @@ class Effort(NamedTuple):
     storm: int
 
 
-_FULL = Effort(sizes=(250, 1000), scans=15, script=60, latency=20, idle=60, storm=10)
-_QUICK = Effort(sizes=(250,), scans=5, script=20, latency=5, idle=5, storm=3)
+_FULL = Effort(sizes=(250, 1000, 5000), rest_of=1000, scans=15, script=60, latency=20, idle=60, storm=10)
+_QUICK = Effort(sizes=(250,), rest_of=250, scans=5, script=20, latency=5, idle=5, storm=3)
 
 
 def _measure(effort: Effort, only: str) -> Iterator[Row]:
@@ -42,8 +44,8 @@ def _measure(effort: Effort, only: str) -> Iterator[Row]:
         with Node(size) as node:
             if not only or only == "scan":
                 _say("scans")
-                yield from scans.rows(node, effort.scans, effort.script)
-            if size != effort.sizes[-1]:
+                yield from scans.rows(node, effort.scans if size <= 1000 else 4, effort.script)
+            if size != effort.rest_of:
                 continue
             if not only or only == "memory":
                 _say("the watcher's memory")

@@ -28,6 +28,8 @@ def container_id(data: bytes, around: Set[str] = frozenset()) -> str:
 
 def pod_uid(data: bytes, around: Set[str] = frozenset()) -> str:
     """The UID of that container's pod in kubelet's spelling, where the path has it (`cgroupsPerQOS: true`)."""
+    if _POD.search(data) is None:
+        return ""  # Of a dozen hierarchies none has it: nothing is to be taken apart.
     for _, above in _containers(data, around):
         found = _POD.findall(above)
         if found:
