@@ -15,7 +15,9 @@ STAMP := .venv/.made
 find_python = for python in python$(1) "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(1).*/bin/python3; do \
 	if "$$python" -c '' 2>/dev/null; then echo "$$python"; break; fi; done
 
-.PHONY: help setup check unit sim host lab test soak demo bench rpm clean
+UNITS := $(patsubst .venv-%,unit-%,$(wildcard .venv-3.*))
+
+.PHONY: help setup check unit $(UNITS) sim host lab test soak demo bench rpm clean
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -45,11 +47,11 @@ $(STAMP): $(wildcard $(SETS)/*.txt)
 check: $(STAMP) ## No root, a minute: linters and unit tests on one Python
 	.venv/bin/python -m pytest tests/unit
 
-unit: $(STAMP)
-	for environment in .venv-3.*; do \
-		echo "== unit tests, $$($$environment/bin/python --version)"; \
-		$$environment/bin/python -m pytest tests/unit; \
-	done
+unit: $(STAMP) $(UNITS)
+	$(if $(UNITS),,$(MAKE) --no-print-directory unit)
+
+$(UNITS): unit-%: $(STAMP)
+	.venv-$*/bin/python -m pytest tests/unit
 
 sim: $(STAMP)
 	.venv/bin/python -m pytest tests/sim
@@ -60,7 +62,10 @@ host: $(STAMP)
 lab: $(STAMP)
 	.venv/bin/python -m pytest tests/lab
 
-test: unit sim host lab ## Everything, as root: units on each Python, the simulated node, the real kernel, the real node
+test: $(STAMP) ## Everything, as root: units on each Python, the simulated node, the real kernel, the real node
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target host unit
+	$(MAKE) --no-print-directory sim
+	$(MAKE) --no-print-directory lab
 
 soak: $(STAMP) ## 10,000 random mount worlds and a million histories, other ones each time (root, hours)
 	OSTREEWATCHD_WORLDS=$${OSTREEWATCHD_WORLDS:-10000} .venv/bin/python -m pytest -s \
