@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         if not act.outcome:
             print(f"  under way: {words.act(act)}")
     for problem in snapshot.problems:
-        print(f"  not read: {printable(problem.where)}: {printable(problem.what)}")
+        print(f"  {words.problem(problem)}")
     return exit_status(snapshot, findings)
 
 

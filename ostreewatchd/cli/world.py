@@ -25,7 +25,7 @@ class CouldNotKnow(Exception):
     """There is nothing to judge; the text says why."""
 
 
-Seen = tuple[Settings, Snapshot, tuple[Finding, ...]]
+Judged = tuple[Settings, Snapshot, tuple[Finding, ...]]
 
 
 def from_argument(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +35,14 @@ def from_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def see(options: argparse.Namespace, *, deep: bool = False) -> Seen:
+def see(options: argparse.Namespace, *, deep: bool = False) -> Judged:
     """What is now, or what `--from` has. `deep`: the verb needs what runtime, kubelet and systemd say too. Raises
     CouldNotKnow."""
     source: Optional[str] = getattr(options, "source", None)
     return _saved(source, deep=deep) if source else see_host(deep=deep)
 
 
-def see_host(*, deep: bool = False) -> Seen:
+def see_host(*, deep: bool = False) -> Judged:
     """What is now on this host. Raises CouldNotKnow."""
     from ostreewatchd.observe.containers import ContainerLooker
     from ostreewatchd.observe.host import HostGone
@@ -77,7 +77,7 @@ class _Asker:
             )
 
 
-def _saved(source: str, *, deep: bool) -> Seen:
+def _saved(source: str, *, deep: bool) -> Judged:
     snapshot = read_snapshot(source)
     if snapshot.settings is None:
         print("ostreewatchctl: the snapshot has no settings: the defaults are taken", file=sys.stderr)

@@ -57,9 +57,16 @@ def _live_apply(host: Host, booted: str) -> Iterator[Flag]:
     if not booted:
         return
     means = "rpm-ostree is applying a commit to the live /usr, or was interrupted"
-    found = flag(host.root, FlagFile(LIVE_APPLY_IN_PROGRESS, means, False))
-    if found is not None and flag(host.root, FlagFile(live_stamp(booted), "", False)) is not None:
+    found = flag(host.root, FlagFile(LIVE_APPLY_IN_PROGRESS, means, always=False))
+    if found is not None and _may_be_there(host.root, live_stamp(booted)):
         yield found
+
+
+def _may_be_there(root: Root, path: str) -> bool:
+    try:
+        return root.exists(path)
+    except OSError:
+        return True
 
 
 def fingerprint_now(host: Host, boot: str, cni_directories: Iterable[str]) -> str:

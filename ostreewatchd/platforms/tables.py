@@ -27,9 +27,9 @@ GENERIC = Platform(
     # thin_entrypoint and multus-daemon make their configuration anew at each start.
     self_written=("00-multus.conf*",),
     flags=(
-        FlagFile("/run/mount_pending", "the in-service patch is still mounting", True),
-        FlagFile("/ostree/lock", "libostree holds the sysroot's lock", False),
-        FlagFile("/run/software_run_post_install", "the patch's post-install script is still to run", False),
+        FlagFile("/run/mount_pending", "the in-service patch is still mounting", always=True),
+        FlagFile("/ostree/lock", "libostree holds the sysroot's lock", always=False),
+        FlagFile("/run/software_run_post_install", "the patch's post-install script is still to run", always=False),
     ),
     runtime_sockets=("/run/containerd/containerd.sock", "/run/crio/crio.sock"),
     bundles=(_CONTAINERD, _CRIO),

@@ -3,21 +3,13 @@
 
 from __future__ import annotations
 
-import os
-import time
-from pathlib import Path
-
 from tests.scenarios.kit import CNI, HOST_CNI, Bind, Expected, ScenarioHost
 
 REPORTED = ("starlingx/ansible-playbooks 3f409902 (Launchpad 2090964)",)
-KUBECONFIG = f"{CNI}/multus-watcher-kubeconfig"
 
 
 def build(host: ScenarioHost) -> None:
-    Path(KUBECONFIG).write_text("token: a-secret-of-last-week")
-    os.chmod(KUBECONFIG, 0o600)
-    last_week = time.time() - 7 * 86400
-    os.utime(KUBECONFIG, (last_week, last_week))
+    host.old_token("multus-watcher")
     host.patch()
     host.container("multus-watcher", [Bind(CNI, HOST_CNI)])
 

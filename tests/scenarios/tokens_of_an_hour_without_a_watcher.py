@@ -4,21 +4,13 @@ nothing is found here."""
 
 from __future__ import annotations
 
-import os
-import time
-from pathlib import Path
-
 from tests.scenarios.kit import CNI, HOST_CNI, Bind, Expected, ScenarioHost
 
 REPORTED = ("rancher/rke2#9313",)
-KUBECONFIG = f"{CNI}/kube-multus-kubeconfig"
 
 
 def build(host: ScenarioHost) -> None:
-    Path(KUBECONFIG).write_text("token: a-secret-of-last-week")
-    os.chmod(KUBECONFIG, 0o600)
-    last_week = time.time() - 7 * 86400
-    os.utime(KUBECONFIG, (last_week, last_week))
+    host.old_token("kube-multus")
     host.patch()
     host.container("kube-multus", [Bind(CNI, HOST_CNI)])
 

@@ -348,7 +348,7 @@ def test_what_the_writer_makes_anew_at_each_start_is_not_lost(mine: tuple[str, .
 
 
 def test_token_writers_first_in_the_platforms_order() -> None:
-    """DESIGN §7: Calico before Multus (facts §3 F47), the others after them."""
+    """DESIGN §7: Calico before Multus, the others after them."""
     built = world().host(CNI, NEW)
     for name in ("aaa-other", "whereabouts", "kube-multus", "zzz", "calico-node"):
         built.container(name).bind(CNI, OLD)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 import os
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -118,6 +119,14 @@ class ScenarioHost(FakeHost):
         os.symlink("sysroot/ostree", f"{root}/ostree")
         os.chroot(root)
         os.chdir("/")
+
+    def old_token(self, writer: str) -> None:
+        """A kubeconfig of the writer's in the CNI directory, as it was left a week ago."""
+        path = Path(f"{CNI}/{writer}-kubeconfig")
+        path.write_text("token: a-secret-of-last-week")
+        path.chmod(0o600)
+        last_week = time.time() - 7 * 86400
+        os.utime(path, (last_week, last_week))
 
     def process(
         self,
