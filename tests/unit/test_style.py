@@ -191,3 +191,15 @@ def test_messages_and_catalog_are_one() -> None:
 def test_priorities_are_syslog_levels() -> None:
     assert all(2 <= kind.priority <= 6 for kind in Kind)
     assert Kind.NOT_CURED.priority == min(kind.priority for kind in Kind)
+
+
+def test_what_is_named_by_number_is_in_the_design() -> None:
+    """`DESIGN §7`, `invariant 4`: a reader finds them in docs/design.md."""
+    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    sections = set(re.findall(r"^## (\d+)\. ", design, re.MULTILINE))
+    invariants = set(re.findall(r"^(\d+)\. \*\*", design, re.MULTILINE))
+    assert len(sections) >= 8 and len(invariants) == 12
+    for path in (path for path in committed() if path.suffix == ".py"):
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r"DESIGN §(\d+)", text)) <= sections, path
+        assert set(re.findall(r"[Ii]nvariants? (\d+)", text)) <= invariants, path
