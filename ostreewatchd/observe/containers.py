@@ -5,7 +5,7 @@ the runtime: mount namespaces, cgroups, runtime bundles, and the names below /va
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Bind, Binder, Container, Daemon, Problem, VmSandbox
@@ -41,6 +41,8 @@ class _Known(NamedTuple):
     table: Optional[int] = None
     """Stands for its mountinfo, where that is small: a container may mount in its own namespace. Of a large one (it
     has the host's `/`) only `moving` tells; what it mounts at other places is seen when all is looked at anew."""
+    devices: frozenset[int] = frozenset()
+    """On the ways to its paths, where `table` is None: another one may be of a filesystem that does not answer."""
 
 
 class Found(NamedTuple):
@@ -126,9 +128,19 @@ def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
         if root is None:
             return False
         with root:
+            if known.table is None:
+                root.step = _only_on(known.devices)
             return all(_what(root, path) == before for path, before in known.moving)
     except (OSError, proc.Unreadable):
         return False
+
+
+def _only_on(devices: frozenset[int]) -> Callable[[int], None]:
+    def step(device: int) -> None:
+        if device not in devices:
+            raise proc.Unreadable("something was mounted on the way")
+
+    return step
 
 
 class _Look:
@@ -183,7 +195,10 @@ class _Look:
             root.mounts = table
             places = self._places.seen(places, table)
             # Before the rest: what changes meanwhile differs at the next look.
+            met: set[int] = set()
+            root.step = met.add if self._remember and len(data) > _SMALL else None
             moving = _moving(root, table, places) if self._remember else ()
+            root.step = None
             binds = [
                 Bind(
                     host_path=host_path,
@@ -218,7 +233,8 @@ class _Look:
             binds=tuple(sorted(binds, key=lambda bind: (bind.path, bind.host_path))),
         )
         subpaths = frozenset(place.path for place in places if place.subpath)
-        return _Known(container, receives, moving, subpaths, hash(data) if len(data) <= _SMALL else None)
+        known_by = hash(data) if len(data) <= _SMALL else None
+        return _Known(container, receives, moving, subpaths, known_by, frozenset(met))
 
 
 def _moving(root: Root, table: MountTable, places: Iterable[Place]) -> tuple[tuple[str, Optional[What]], ...]:

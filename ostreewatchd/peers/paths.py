@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Optional
 
@@ -68,6 +68,8 @@ class Root:
         """`mounts`: those of the process whose root it is. Without them nobody looks where a path leads. Raises
         OSError: ENOENT if the process is gone, EACCES without CAP_SYS_PTRACE."""
         self.mounts = mounts
+        self.step: Optional[Callable[[int], None]] = None
+        """Called with the device of each directory on a way, before anything is looked up in it; raises to stop."""
         self._fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def __enter__(self) -> Root:
@@ -135,7 +137,7 @@ class Root:
 
     @contextmanager
     def _opened(self, path: str, flags: int, links: bool) -> Iterator[int]:
-        fd = _walk(self._fd, path, flags, links, self.mounts)
+        fd = _walk(self._fd, path, flags, links, self.mounts, self.step)
         try:
             yield fd
         finally:
@@ -145,7 +147,14 @@ class Root:
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
 
 
-def _walk(root: int, path: str, flags: int, links: bool, mounts: Optional[MountTable]) -> int:
+def _walk(
+    root: int,
+    path: str,
+    flags: int,
+    links: bool,
+    mounts: Optional[MountTable],
+    step: Optional[Callable[[int], None]] = None,
+) -> int:
     """A descriptor of `path` inside `root`, opened with `flags`. `links=False`: a symbolic link is ELOOP."""
     doubtful = mounts.mounts.doubtful if mounts is not None else frozenset()
     here = ""  # Where the walk is, without links.
@@ -153,6 +162,8 @@ def _walk(root: int, path: str, flags: int, links: bool, mounts: Optional[MountT
     todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     trail = [root]
     followed = steps = 0
+    if step is not None:
+        step(_device(root))
     asked = False  # Whether the last of `trail` was opened as asked, and not on the way.
     try:
         while todo:
@@ -179,12 +190,14 @@ def _walk(root: int, path: str, flags: int, links: bool, mounts: Optional[MountT
                     raise OSError(error.errno, error.strerror, path) from None
                 text = _link_text(name, trail[-1], error, path)
             else:
+                trail.append(fd)
+                if step is not None:
+                    step(_device(fd))  # Before fstat(2), which asks the filesystem.
                 if todo or not _is_link(fd, flags):
-                    trail.append(fd)
                     here = below
                     asked = not todo
                     continue
-                os.close(fd)
+                os.close(trail.pop())
                 text = os.readlink(name, dir_fd=trail[-1])
             followed += 1
             if not links or followed > _MAX_LINKS:
@@ -228,6 +241,11 @@ def _statx(fd: int) -> What:
         is_directory=(mode & 0o170000) == 0o040000,
         modified=modified,
     )
+
+
+def _device(fd: int) -> int:
+    """Known without asking the filesystem."""
+    return os.makedev(*struct.unpack_from("=II", _statx_raw(fd, 0), 136))
 
 
 def _mount_id(raw: bytes, which: int) -> Optional[int]:

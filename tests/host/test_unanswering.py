@@ -5,6 +5,7 @@ or a link leads there. The stand-in is FUSE without a server: one lookup in it a
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -157,3 +158,25 @@ def test_a_covered_one_is_no_obstacle(tmp_path: Path) -> None:
         with pytest.raises(MayNotAnswer) as error:
             host.root.what("/srv/x")
         assert error.value.mount.point == "/srv" and "not touched" in str(error.value)
+
+
+@in_namespaces
+def test_it_comes_over_what_was_seen_before(tmp_path: Path) -> None:
+    """In a container with so many mounts that what is at its paths tells whether it moved, and not its table."""
+    dead = DeadFilesystem()
+    host = FakeHost(tmp_path)
+
+    def body() -> None:
+        for number in range(700):
+            os.makedirs(f"/mounts/{number:064}")
+            mount("tmpfs", f"/mounts/{number:064}", "tmpfs")
+        signal.signal(signal.SIGUSR1, lambda *_: dead.mount("/host/etc"))
+
+    one = host.container("calico-node", [Bind("/etc", "/host/etc")], body=body)
+    table = Path(f"/proc/{one.pid}/mountinfo")
+    assert looks(host).containers and len(table.read_bytes()) > 64 << 10
+    os.kill(one.pid, signal.SIGUSR1)
+    while b" - fuse " not in table.read_bytes():
+        time.sleep(0.01)
+    (seen,) = looks(host).containers
+    assert seen.binds == (), "what it sees now is its own"
