@@ -117,7 +117,7 @@ def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...]) -> int:
     behind what was not read."""
     if any(finding.owed for finding in findings) or any(not act.outcome for act in snapshot.history.acts):
         return 1
-    return 3 if any(problem.hides for problem in snapshot.problems) else 0
+    return 3 if snapshot.problems else 0
 
 
 def unit_states() -> dict[str, str]:

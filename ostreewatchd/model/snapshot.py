@@ -16,12 +16,11 @@ SNAPSHOT_FORMAT = 1
 
 
 class Problem(Record, frozen=True, kw_only=True):
-    """Something that could not be read: where, and why. The rest of the Snapshot holds."""
+    """Something that could not be read: where, and why. The rest of the Snapshot holds; something that is stale may be
+    behind it."""
 
     where: str
     what: str
-    hides: bool = True
-    """Something that may be stale could be behind it."""
 
 
 class Node(Record, frozen=True, kw_only=True):
