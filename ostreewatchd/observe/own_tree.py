@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Optional
 
 from ostreewatchd.model import short_name
@@ -23,28 +22,21 @@ def stale_watcher(unit: str) -> str:
             if cgroup.unit(proc.read(pid, "cgroup") or b"") != unit:
                 continue
             started_from = _program_mount(pid)
-        except (proc.Unreadable, OSError):
+        except proc.Unreadable:
             continue
         if started_from is None:
             continue
         with Host() as host:
             usr = sight(host.root, host.table, "/usr")
-            device = host.table.visible("/usr")
+            live = host.table.visible("/usr")
         mine, _ = deployment_of(started_from.root)
         if mine and usr.deployment and mine != usr.deployment:
             return f"it runs from {short_name(mine)}, and /usr is of {short_name(usr.deployment)}"
-        if mine and not usr.deployment and device is not None and device.device != started_from.device:
-            return f"it runs from {short_name(mine)}, and /usr is another filesystem now ({device.fstype})"
+        if mine and not usr.deployment and live is not None and live.device != started_from.device:
+            return f"it runs from {short_name(mine)}, and /usr is another filesystem now ({live.fstype})"
     return ""
 
 
 def _program_mount(pid: int) -> Optional[Mount]:
-    fd = os.open(f"/proc/{pid}/exe", os.O_PATH | os.O_CLOEXEC)
-    try:
-        with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
-            info = file.read(4096)
-    finally:
-        os.close(fd)
-    ids = [line.split()[1] for line in info.splitlines() if line.startswith(b"mnt_id:")]
-    table = MountTable(parse(proc.read(pid, "mountinfo") or b""))
-    return table.by_id(int(ids[0])) if ids else None
+    mount_id = proc.program_mount_id(pid)
+    return MountTable(parse(proc.read(pid, "mountinfo") or b"")).by_id(mount_id)

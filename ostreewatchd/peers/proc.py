@@ -108,6 +108,25 @@ def user(pid: int) -> Optional[int]:
     return None
 
 
+def program_mount_id(pid: int) -> Optional[int]:
+    """The id in mountinfo of the mount that its program file is on; None if the process is gone. Raises Unreadable.
+
+    Source: proc_pid_fdinfo(5), `mnt_id`: kernels that know no STATX_MNT_ID have it, too."""
+    try:
+        fd = os.open(f"/proc/{pid}/exe", os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"/proc/{pid}/exe: {error.strerror}") from error
+    try:
+        for line in (read(os.getpid(), f"fdinfo/{fd}") or b"").splitlines():
+            if line.startswith(b"mnt_id:"):
+                return int(line.split()[1])
+        return None
+    finally:
+        os.close(fd)
+
+
 def command_line(pid: int) -> tuple[str, ...]:
     data = read(pid, "cmdline")
     return tuple(part.decode("utf-8", "replace") for part in (data or b"").rstrip(b"\0").split(b"\0") if part)

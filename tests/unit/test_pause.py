@@ -11,6 +11,7 @@ import pytest
 from ostreewatchd import ledger
 from ostreewatchd.ledger import Ledger, pausing
 from ostreewatchd.model import Pause
+from ostreewatchd.watch import orders
 
 MADE = Pause(since=1_000_000.0, since_boottime=5000.0, boot_id="b1", seconds=7200.0, who="ops", why="a demo")
 
@@ -36,6 +37,11 @@ def test_after_a_reboot_the_wall_clock_tells_and_the_uptime_bounds_it() -> None:
     assert not holds(now=1_007_300.0, boottime=30.0, boot="b2")
     assert holds(now=0.0, boottime=7199.0, boot="b2"), "a clock without a battery"
     assert not holds(now=0.0, boottime=7200.0, boot="b2"), "and it ends all the same"
+
+
+def test_the_watcher_wakes_at_the_file_that_is_written() -> None:
+    """The two places may not import each other (tests/unit/test_imports.py)."""
+    assert f"{orders.DIRECTORY}/{orders._NAME}" == os.path.join(os.path.dirname(ledger.PATH), pausing._NAME)
 
 
 def test_what_was_written_is_read_by_everybody(tmp_path: Path) -> None:
