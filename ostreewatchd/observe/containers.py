@@ -156,6 +156,13 @@ class _Look:
         self.owners = Owners(host, platform, problems)
         self.shape = (tuple(watched), self._places.shape)
 
+    def _instead(self, process: ContainerProcess, pid: int) -> Optional[_Known]:
+        """By the process that the runtime started, where somebody else's is in the container's cgroup and older."""
+        what = f"process {process.pid} is in its cgroup, and its first one is {pid}"
+        self._problems.append(Problem(where=f"container {process.container_id[:12]}", what=what))
+        namespace = proc.mount_namespace(pid)
+        return None if namespace is None else self._container(process._replace(pid=pid, mount_namespace=namespace))
+
     def container(self, process: ContainerProcess) -> Optional[_Known]:
         """What is known of the process now; None if nothing that holds until the next look."""
         try:
@@ -190,6 +197,9 @@ class _Look:
             spec = self.owners.bundle(process.container_id)
             if spec is not None and spec.is_sandbox:
                 return _Known(None, False)
+            noted = self.owners.first_process(process.container_id) if spec is not None else None
+            if noted is not None and noted != process.pid:
+                return self._instead(process, noted)
             places = self._places.find(mounts, spec, where)
             table = MountTable(Mounts(data, [place.path for place in places]))
             root.mounts = table

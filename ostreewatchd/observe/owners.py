@@ -9,12 +9,15 @@ from typing import NamedTuple, Optional
 from ostreewatchd.model import Pod, Problem
 from ostreewatchd.observe.host import Host
 from ostreewatchd.observe.processes import ContainerProcess
-from ostreewatchd.parse import bundle, podlogs
+from ostreewatchd.parse import bundle, cgroup, podlogs
 from ostreewatchd.parse.bundle import Bundle
+from ostreewatchd.peers import proc
 from ostreewatchd.platforms import Platform
 
 _LOGS = "/var/log/containers"
 _POD_LOGS = "/var/log/pods"
+_PID_FILES = ("init.pid", "pidfile")
+"""Of containerd's shim, and of conmon."""
 
 
 class Owner(NamedTuple):
@@ -47,6 +50,24 @@ class Owners:
                 self._problems.append(Problem(where=path, what=error.strerror or str(error)))
             except bundle.BundleError as error:
                 self._problems.append(Problem(where=path, what=str(error)))
+        return None
+
+    def first_process(self, container_id: str) -> Optional[int]:
+        """Its pid as the runtime noted it beside the bundle; None if it did not, or no process of the container has
+        that pid (a runtime in a pid namespace of its own)."""
+        for pattern in self._platform.bundles:
+            folder = pattern.format(id=container_id).rpartition("/")[0]
+            for name in _PID_FILES:
+                try:
+                    text = self._host.root.read(f"{folder}/{name}", 32).strip()
+                except OSError:
+                    continue
+                pid = int(text) if text.isdigit() else 0
+                try:
+                    groups = proc.read(pid, "cgroup") if pid else None
+                except proc.Unreadable:
+                    groups = None
+                return pid if groups and container_id in cgroup.container_ids(groups) else None
         return None
 
     def of(self, process: ContainerProcess, spec: Optional[Bundle]) -> Owner:

@@ -245,3 +245,19 @@ def test_hidden_processes(tmp_path: Path, hides: str) -> None:
         finally:
             os._exit(status)
     assert os.waitpid(watcher, 0)[1] == 0
+
+
+@in_namespaces
+def test_a_process_that_somebody_else_put_into_its_cgroup(tmp_path: Path) -> None:
+    """It is older and stale; the runtime's own note says which one is the container. A note of no process of the
+    container's says nothing."""
+    host = FakeHost(tmp_path)
+    id, binds = "c" * 64, [Bind(CNI, HOST_CNI)]
+    host.write_bundle(id, "calico-node", binds)
+    host.container("older", binds, group=id, bundle=False)
+    host.patch()
+    one = host.container("calico-node", binds, group=id, bundle=False)
+    host.write(f"{host.bundles}/{id}/init.pid", "1")
+    assert [found.owed for found in judge(host.look_anew())] == [True], "the test's own premise"
+    host.write(f"{host.bundles}/{id}/init.pid", str(one.pid))
+    assert owed(host) == [] and [found.pid for found in host.look().containers] == [one.pid]
