@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who makes a container's binds (runtime, shim, kubelet) lives in a mount namespace that shows another tree than
-PID 1's: what is started there gets that tree, and to stop a container cures nothing. A namespace of its own that
-follows the host's is healthy.
+PID 1's: what is started there gets that tree, and to stop a container cures nothing. Where the pod's shim alone was
+left behind, a new sandbox with a new shim is the cure; else the unit's restart comes first, which is only recommended.
+A namespace of its own that follows the host's is healthy.
 
 Source: mount_namespaces(7) (propagation); openshift/enhancements#593 and MCO kubens.service; containerd#11912; ostree
 #2653 (an unlock that a private namespace does not see)."""

@@ -6,8 +6,9 @@ starts a comment line."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
+from ostreewatchd.model import Mode
 from ostreewatchd.parse.times import duration, windows
 
 MAX_BYTES = 64 << 10
@@ -31,7 +32,7 @@ class _Key(NamedTuple):
     high: float = 0
 
 
-_MODES = ("heal", "observe")
+_MODES = get_args(Mode)
 _KEYS = {
     ("Watch", "SettleSec"): _Key("settle", "seconds", 0.05, 60),
     ("Watch", "SettleCapSec"): _Key("settle_cap", "seconds", 5, 86400),
