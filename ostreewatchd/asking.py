@@ -21,6 +21,8 @@ _ENDS_UNSEEN = frozenset({"cni-configuration-missing"})
 """Alarms whose cause may end with nobody asking: a file that an operator or an installer puts there."""
 _TAKEN_UP_WITHIN = 30.0
 """Seconds after which a request that nobody took up is an alarm."""
+_MAX_UNWRITTEN = 8
+"""Requests in a row that could not be made (four minutes, by the pauses) before the watcher gives up."""
 
 
 class Asker:
@@ -33,7 +35,8 @@ class Asker:
         look_soon: Callable[[], None],
         give_up: Callable[[], None],
     ) -> None:
-        """`give_up`: the place for requests is gone; systemd makes it anew with the next start."""
+        """`give_up`: the place for requests is gone, or stays out of reach; systemd makes it anew with the next
+        start."""
         self._loop = loop
         self._journal = journal
         self._look_soon = look_soon
@@ -41,6 +44,7 @@ class Asker:
         self._pause = 0.0
         self._asked_for: frozenset[str] = frozenset()
         self._asked = 0
+        self._unwritten = 0
         self._next: Optional[asyncio.TimerHandle] = None
         self._overdue: Optional[asyncio.TimerHandle] = None
         self.not_taken_up = False
@@ -90,17 +94,28 @@ class Asker:
         try:
             wanted.ask()
         except OSError as error:
-            self._journal.report(Kind.FAILED, f"{wanted.WANTED}: {error.strerror}: no remediation can be asked for")
-            self._give_up()
-        if owed and not self._asked:
-            self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
-        if self._overdue is None:
-            self._overdue = self._loop.call_later(_TAKEN_UP_WITHIN, self._was_it_taken_up, ledger.newest_run())
+            self._not_written(error)
+        else:
+            self._unwritten = 0
+            if owed and not self._asked:
+                self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
+            if self._overdue is None:
+                self._overdue = self._loop.call_later(_TAKEN_UP_WITHIN, self._was_it_taken_up, ledger.newest_run())
         self._pause = _pause_until_it_may_end() or _PAUSES[min(self._asked, len(_PAUSES) - 1)]
         self._asked += 1
         if self._next is not None:
             self._next.cancel()
         self._next = self._loop.call_later(self._pause, self._again)
+
+    def _not_written(self, error: OSError) -> None:
+        """It is tried again as if it had been asked for; what is gone only systemd brings back."""
+        self._unwritten += 1
+        text = f"{wanted.WANTED}: {error.strerror}: no remediation can be asked for"
+        if isinstance(error, FileNotFoundError) or self._unwritten >= _MAX_UNWRITTEN:
+            self._journal.report(Kind.FAILED, text)
+            self._give_up()
+        else:
+            self._alarm(f"{text}; it is tried again")
 
     def _again(self) -> None:
         self._next = None

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from ostreewatchd.ledger import Ledger
 from ostreewatchd.model import Plan, Refusal
 from ostreewatchd.report.journal import Journal
 from tests.fakes.journald import FakeJournal
+from tests.unit.sources import ROOT
 from tests.unit.worlds import CNI, NEW, OLD, World, stale, world
 
 
@@ -189,6 +192,67 @@ def test_the_place_for_requests_is_gone(bench: Bench, monkeypatch: pytest.Monkey
     monkeypatch.setattr(wanted, "ask", gone)
     bench.look()
     assert bench.gave_up == 1 and "failed" in bench.kinds()
+
+
+def test_a_request_that_cannot_be_made_is_an_alarm_and_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watcher that ends for it is one restart later where it was, and blind in between."""
+    real, tries = wanted.ask, []
+
+    def denied() -> None:
+        tries.append(bench.clock.now)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(wanted, "ask", denied)
+    bench.look()
+    bench.clock.run(40)
+    assert tries == [0, 5, 15, 35] and not bench.gave_up
+    assert bench.kinds() == ["alarm"], "told once, and nothing is said to have been asked for"
+    monkeypatch.setattr(wanted, "ask", real)
+    bench.clock.run(40)
+    assert bench.asked == [75] and not bench.gave_up
+    monkeypatch.setattr(wanted, "ask", denied)
+    bench.clock.run(8 * 60)
+    assert bench.gave_up, "what lasts is systemd's to mend: it makes the place anew"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="two users are needed")
+def test_a_request_of_another_user_is_a_request(tmp_path: Path) -> None:
+    """`resume` and `remediate` are root's, the watcher has a user of its own, in whose directory the file lies."""
+    place = tmp_path / "run"
+    place.mkdir()
+    for folder in tmp_path.parents:
+        if folder.stat().st_uid == 0 and "pytest-" in str(folder):
+            folder.chmod(0o755)
+    tmp_path.chmod(0o755)
+    os.chown(place, 65534, 65534)
+    path = str(place / "wanted")
+    code = (
+        "import os, sys\n"
+        "from ostreewatchd.wanted import ask\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534); ask(sys.argv[1])"
+    )
+
+    def as_the_watcher() -> None:
+        subprocess.run([sys.executable, "-c", code, path], cwd=ROOT, check=True, timeout=60)
+
+    wanted.ask(path)
+    as_the_watcher()
+    assert os.stat(path).st_uid == 0
+    os.unlink(path)
+    as_the_watcher()
+    wanted.ask(path)
+    assert os.stat(path).st_uid == 65534
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_whatever_else_is_in_its_place_is_a_request(tmp_path: Path, make: Callable[[str], None]) -> None:
+    """PathExists= asks no more, and what is removed before a remediation is removed whatever it is."""
+    path = str(tmp_path / "wanted")
+    make(path)
+    wanted.ask(path)
+    assert os.path.lexists(path)
 
 
 def test_nothing_due_nothing_asked(bench: Bench) -> None:
