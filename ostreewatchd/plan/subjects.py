@@ -12,7 +12,7 @@ from ostreewatchd.plan.moment import started_after
 from ostreewatchd.plan.policy import restart_policy
 
 BY_HAND = "when the container shows what the host has (a person's restart of its pod), or with the next switch"
-_AT_ONCE = "stopped at once, for on exit it would clean up in the wrong tree"
+_AT_ONCE = "stopped at once: what it would do on exit it would do to the wrong tree"
 SMALLER = "none: a bind keeps its directory for as long as the container runs (mount_namespaces(7))"
 LARGER = (
     "stop the sandbox, only if the new container still shows the old directory and a new sandbox would not: it also"

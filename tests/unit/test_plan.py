@@ -359,7 +359,7 @@ def test_token_writers_first_in_the_platforms_order() -> None:
 def test_a_stale_writer_is_stopped_at_once() -> None:
     """DESIGN §7: what it would do on exit it would do to the wrong tree."""
     one = step(stale())
-    assert one.grace == 0 and "wrong tree" in one.because
+    assert one.grace == 0 and "what it would do on exit it would do to the wrong tree" in one.because
 
 
 def test_a_writer_below_the_directory_is_stopped_at_once_too() -> None:
