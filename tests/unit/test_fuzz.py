@@ -99,10 +99,10 @@ def test_no_input_is_slow(name: str) -> None:
     dice = random.Random(7)
     for word in words:
         for filler in (b"", b" ", b"\n", b"/"):
-            started = time.perf_counter()
+            started = time.process_time()  # Of this process alone: others may be busy.
             with contextlib.suppress(*declared):
                 parser(((word + filler) * 3000)[:20_000])
-            assert time.perf_counter() - started < 5, (word, filler)
+            assert time.process_time() - started < 5, (word, filler)
     with contextlib.suppress(*declared):
         parser(b"".join(dice.choice(words) for _ in range(2000)))
 

@@ -172,12 +172,12 @@ def test_only_its_own_error(data: bytes, kind: str) -> None:
 
 def test_no_input_is_slow() -> None:
     """Invariant 8."""
-    started = time.perf_counter()
+    started = time.process_time()  # Of this process alone: others may be busy.
     for filler in (b"\0", b"\1", b"\xff", b"a\0", b"s\0", b"\0v"):
         for kind in ("a{sv}", "as", "aas", "v", "ay"):
             with contextlib.suppress(GVariantError):
                 decode(kind, (filler * gvariant.MAX_BYTES)[: gvariant.MAX_BYTES])
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_the_booted_deployment() -> None:

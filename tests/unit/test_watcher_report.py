@@ -58,9 +58,14 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Any:
+    # Of Python 3.9 an Event wants a loop where it is made, and asyncio.run() of another test leaves none.
+    real = asyncio.new_event_loop()
+    asyncio.set_event_loop(real)
     one = Bench()
     yield one
     one.watcher.close()
+    asyncio.set_event_loop(None)
+    real.close()
 
 
 def at_rest(**more: Any) -> Snapshot:
