@@ -4,6 +4,7 @@
 `ostree admin undeploy` removes the directory with all that is in it and does not stop at a mount. After a second live
 switch, /etc can be mounted inside the directory of the first one, because both were in one peer group. The booted
 deployment libostree refuses to remove; and to remove the live one empties the live tree with or without such a mount.
+Nor can the mount be taken away: in one peer group, umount of it takes the live tree's own with it.
 
 Source: ostree-sysroot-cleanup.c (glnx_shutil_rm_rf_at); mount_namespaces(7) (peer groups); starlingx/update
 ostree_utils.py (binds the new /etc into the old deployment's directory)."""
@@ -28,5 +29,6 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
                 one.point,
                 because=f"`ostree admin undeploy` of {short_name(one.deployment)} would go down into {one.point},"
                 f" which is the live {one.shows}, and remove what is in it",
-                remedy=f"`umount {one.point}` before anybody removes that deployment",
+                remedy="do not undeploy, prune or clean up that deployment before the next reboot (`ostree admin"
+                " cleanup`, and a deploy without --retain, would do it too)",
             )
