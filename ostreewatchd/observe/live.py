@@ -2,7 +2,8 @@
 """What `/usr` and `/etc` mean now, and how a switch is known again.
 
 Sources: ostree-prepare-root(1), starlingx/update ostree_utils.py (the binds of an in-service patch), rpm-ostree
-live.rs (the reference and the stamp of a live-apply)."""
+live.rs (the reference and the stamp of a live-apply), ostree-sysroot.c (ostree_sysroot_deployment_unlock:
+`lowerdir=usr` from the booted deployment's directory)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
     usr, etc = sight(host.root, host.table, "/usr"), sight(host.root, host.table, "/etc")
     booted = deployments.booted(host)
     kind = usr_class(host.table.visible("/usr"), booted)
-    in_usr = usr.deployment or (booted if kind.name == "self" else "")
+    # An unlock's lower directory is the booted deployment's /usr, whatever was mounted over /usr before it.
+    of_booted = kind.name == "self" or (kind.name == "ostree-overlay" and kind.overlay != "bootc")
+    in_usr = usr.deployment or (booted if of_booted else "")
     in_etc = etc.deployment or etc_deployment(host.table.visible("/etc"), booted)
     partial = ""
     if in_usr and in_etc and in_usr != in_etc:
