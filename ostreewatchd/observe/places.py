@@ -20,6 +20,9 @@ from ostreewatchd.platforms import MovingLink
 _SYSROOT = ("/sysroot/", "/ostree/")
 """Where all deployments are side by side: what a container sees of that is no place that anybody works in."""
 _KUBELET, _SUBPATHS = "/var/lib/kubelet", "/volume-subpaths/"
+_OTHERS = ("/run", _KUBELET, "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker")
+"""Where other containers' root filesystems are, and what they were given. A container that has these by way of the
+host's tree holds them for nobody."""
 _MAX_PLACES = 200
 _MAX_MOUNTS = 5000
 """Of a container, that may show the host's tree. A container with the host's `/` has all of the host's."""
@@ -53,6 +56,8 @@ class Places:
         self._filter = ContainerFilter(host.table, named=named, unrelated=self._unrelated_overlays(), kept=sorted(own))
         self._links = [(f"{link.path}/", re.compile(_target_of(link), re.DOTALL)) for link in links]
         self._sysroots = sysroots(host.table)
+        self._points: dict[str, frozenset[tuple[str, str]]] = {}
+        """Of a filesystem, where the host has which root of it."""
         self.shape = (self._filter.shape, self._sysroots)
         """Equal as long as the same lines of a container's mountinfo are of interest."""
 
@@ -73,10 +78,11 @@ class Places:
             # the ones that it has now.
             spec = None
         own = self._own(mounts, spec)
+        roots = [mount for mount in mounts if host_path_of(mount, self._host.table, self._sysroots) == "/"]
         for mount in mounts:
             if mount.id in own:
                 continue
-            host_path, subpath = self._host_path(mount, spec)
+            host_path, subpath = self._host_path(mount, spec, roots)
             host_path = self._by_link(host_path)
             if host_path and not host_path.startswith(_SYSROOT) and not self._is_unrelated(mount, host_path):
                 places[mount.point] = Place(host_path, mount.point, "", mount, subpath)
@@ -154,16 +160,43 @@ class Places:
                 return link + match.group(1)
         return host_path
 
-    def _host_path(self, mount: Mount, spec: Optional[Bundle]) -> tuple[str, bool]:
-        """The path on the host, and whether it is a subPath."""
-        by_root = host_path_of(mount, self._host.table, self._sysroots)
+    def _is_received(self, mount: Mount, host_path: str) -> bool:
+        """Whether it is the host's own mount at that very path, which came with what is around it."""
+        if mount.device not in self._points:
+            found = self._host.table.mounts.on_device(mount.device)
+            self._points[mount.device] = frozenset((one.point, one.root) for one in found)
+        return (host_path, mount.root) in self._points[mount.device]
+
+    def _is_others(self, mount: Mount, host_path: str) -> bool:
+        """Whether what is there was made for somebody else."""
+        if self._is_related(host_path):
+            return False
+        aside = any(covers(place, host_path) for place in ASIDE)
+        return any(covers(place, host_path) for place in _OTHERS) or (aside and self._is_received(mount, host_path))
+
+    def _by_root(self, mount: Mount, roots: Sequence[Mount]) -> str:
+        """The path on the host of what no bundle tells. `roots`: where the container has the host's `/`."""
+        above = [one.point.rstrip("/") for one in roots if one.point != mount.point and covers(one.point, mount.point)]
+        if above:
+            same = mount.point[len(max(above, key=len)) :]
+            if self._is_others(mount, same):
+                return ""
+            if self._is_received(mount, same):
+                return same
+        return host_path_of(mount, self._host.table, self._sysroots)
+
+    def _host_path(self, mount: Mount, spec: Optional[Bundle], roots: Sequence[Mount]) -> tuple[str, bool]:
+        """The path on the host, and whether it is a subPath. Empty: it is nobody's to judge."""
         best: Optional[BundleMount] = None
         for one in spec.mounts if spec else ():
             if covers(one.destination, mount.point) and (best is None or len(one.destination) > len(best.destination)):
                 best = one
         if best is None:
-            return by_root, False
+            return self._by_root(mount, roots), False
         asked = (best.source.rstrip("/") + mount.point[len(best.destination.rstrip("/")) :]) or "/"
+        is_below = mount.point.rstrip("/") != best.destination.rstrip("/")
+        if is_below and not best.source.startswith(f"{_KUBELET}/pods/") and self._is_others(mount, asked):
+            return "", False
         # kubelet's own bind stands between (a subPath): what it is of, the mount's root tells.
         if covers(_KUBELET, asked):
             if _SUBPATHS not in asked:

@@ -22,7 +22,7 @@ from ostreewatchd.model import (
     SystemView,
 )
 from ostreewatchd.plan import plan
-from tests.host.fakehost import CNI, NEW, OLD, Bind, FakeHost, mount, show, unshare_mounts
+from tests.host.fakehost import CNI, NEW, OLD, Bind, FakeHost, bind, mount, show, umount, unshare_mounts
 from tests.host.namespace import in_namespaces, needs_root
 
 pytestmark = needs_root
@@ -111,6 +111,44 @@ def test_an_in_service_patch(tmp_path: Path) -> None:
         "kube-system", "kube-multus-x1", "uid-of-kube-multus-x1",
     )  # fmt: skip
     assert not after.problems
+
+
+@in_namespaces
+def test_what_other_pods_were_given_is_seen_by_way_of_the_root(tmp_path: Path) -> None:
+    """Who has the host's `/` with HostToContainer receives kubelet's bind for another pod's subPath, and the root
+    filesystem of another container with what was bound there: the host shows the same at the same paths. What is
+    around the host's own bind of a file outside of /run and /var is compared with what the host has there."""
+    host = FakeHost(tmp_path)
+    subpath = "/var/lib/kubelet/pods/u/volume-subpaths/v/c/0"
+    snap = "/var/snap/k8s/common/var/lib/kubelet/pods/u/volume-subpaths/v/c/0"
+    rootfs = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs"
+    Path("/etc/app.conf").write_text("old")
+    Path(f"{host_tree(NEW)}/etc/app.conf").write_text("new")
+    for path in (subpath, snap, "/opt/app.conf"):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Path(path).touch()
+        bind("/etc/app.conf", path)
+    os.makedirs(rootfs)
+    mount("tmpfs", rootfs, "tmpfs")
+    os.mkdir(f"{rootfs}/cni")
+    bind("/etc/cni", f"{rootfs}/cni")
+    everything = [Bind("/", "/hostroot", propagated=True)]
+    host.container("early", everything)
+    host.container("its-own", [Bind(subpath, "/app.conf")])
+    host.patch()
+    host.container("late", everything)
+    host.container("kubelets", [Bind("/var/lib/kubelet", "/k", propagated=True)])
+    host.container("without-bundle", everything, bundle=False, link=True)
+    host.container("changed-root", everything, body=lambda: os.chroot("/hostroot"))
+    snapshot = host.look()
+    assert verdicts(snapshot) == {("its-own", "/etc/app.conf"): "noted"}, judge(snapshot)
+    assert verdicts(host.look_anew()) == verdicts(snapshot)
+    umount(f"{rootfs}/cni")
+    assert verdicts(host.look()) == verdicts(host.look_anew()) == {("its-own", "/etc/app.conf"): "noted"}
+
+
+def host_tree(checksum: str) -> str:
+    return f"/sysroot/ostree/deploy/debian/deploy/{checksum}.0"
 
 
 @in_namespaces
