@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ostreewatchd.cli import explainhost
 from ostreewatchd.cli.world import from_argument, see
 from ostreewatchd.judge import RULES
 from ostreewatchd.judge.rule import subject_of
@@ -33,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.subject.strip("/"):
         print("ostreewatchctl: explain needs a subject: namespace/pod/container or a part of it", file=sys.stderr)
         return 2
+    if options.subject == "host":
+        return explainhost.run(snapshot, findings, as_json=options.json)
     mine = [finding for finding in findings if matches(finding.subject, options.subject)]
     if not mine:
         subjects = [subject_of(one) for one in snapshot.containers]

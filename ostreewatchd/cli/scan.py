@@ -47,6 +47,7 @@ def as_object(snapshot: Snapshot, findings: tuple[Finding, ...]) -> dict[str, An
             "usr_class": snapshot.live.usr_class,
             "booted": names.booted,
             "pending": names.pending,
+            "next_boot": names.next_boot,
             "staged": names.staged,
             "since": since(snapshot),
         },

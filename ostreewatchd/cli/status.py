@@ -10,7 +10,6 @@ import msgspec
 from ostreewatchd import ledger
 from ostreewatchd.cli.scan import as_object, since
 from ostreewatchd.cli.world import exit_status, see_host, unit_states
-from ostreewatchd.model import Snapshot
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
@@ -55,9 +54,10 @@ def run(options: argparse.Namespace) -> int:
         print(f"windows   {', '.join(map(str, config.windows))} (UTC)")
     print(f"booted    {printable(names.booted) or '-'}")
     print(f"live /etc {printable(names.etc) or '-'}" + (f", first seen {words.when(seen)}" if seen else ""))
-    print(f"live /usr {printable(names.usr) or '-'} ({_usr(snapshot)})")
-    if names.pending:
-        print(f"pending   {printable(names.pending)} (takes effect with the next reboot)")
+    print(f"live /usr {printable(names.usr) or '-'} ({words.usr(snapshot.live)})")
+    for line in (words.pending(snapshot.live), words.not_booted(snapshot.live)):
+        if line:
+            print(printable(line))
     if names.staged:
         locked = ", locked" if snapshot.ostree.staged_is_locked else ""
         print(f"staged    {printable(names.staged)} (written at shutdown{locked})")
@@ -88,8 +88,3 @@ def run(options: argparse.Namespace) -> int:
     if snapshot.history.set_aside and snapshot.history.set_aside_boot == snapshot.node.boot_id:
         print(f"ledger    a corrupt one was set aside: {printable(snapshot.history.set_aside)}")
     return exit_status(snapshot, findings)
-
-
-def _usr(snapshot: Snapshot) -> str:
-    kind = snapshot.live.usr_overlay
-    return f"{snapshot.live.usr_class}, {kind}" if kind else snapshot.live.usr_class

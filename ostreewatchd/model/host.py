@@ -24,6 +24,8 @@ class Deployments(Record, frozen=True, kw_only=True):
     usr: str = ""
     pending: str = ""
     """The one that the next boot takes, where that is neither booted nor live."""
+    next_boot: str = ""
+    """The one that the next boot takes, as the boot loader's newest entry says, also where it is booted or live."""
     staged: str = ""
     """The one that is written at shutdown, to be booted then."""
 
@@ -43,6 +45,13 @@ class Live(Record, frozen=True, kw_only=True):
     of each watched directory. It is how the ledger knows a switch again."""
     partial: str = ""
     """What contradicts itself: `/usr` of one deployment and `/etc` of another."""
+
+    @property
+    def besides_booted(self) -> str:
+        """The deployment that is live in /etc, else in /usr, and is not the booted one; empty: there is none."""
+        names = self.deployments
+        others = [name for name in (names.etc, names.usr) if name not in ("", names.booted)]
+        return others[0] if names.booted and others else ""
 
     @property
     def is_switched(self) -> bool:

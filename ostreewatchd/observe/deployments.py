@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which deployment is booted, staged and pending.
+"""Which deployment is booted and staged, and which the next boot takes.
 
 Sources: ostree-sysroot.c (parse_deployment: the booted one by the recorded device and inode, else by those of `/`;
 boot links), ostree-soft-reboot.c and ostree-boot-complete.service (nextroot-booted), ostree#3161."""
@@ -118,7 +118,7 @@ def staged(host: Host) -> str:
     return record.deployment if record is not None else ""
 
 
-def pending(host: Host, not_pending: set[str]) -> str:
+def next_boot(host: Host) -> str:
     """The deployment of the boot loader entry with the highest version. Empty also where /boot may not answer: an
     automount would be triggered."""
     best: Optional[bootentry.BootEntry] = None
@@ -135,4 +135,4 @@ def pending(host: Host, not_pending: set[str]) -> str:
         return ""
     # The link leads out of /ostree/boot.N: `../../../../deploy/<stateroot>/deploy/<checksum>.<serial>`.
     deployment, _ = deployment_of("/ostree/" + target.replace("../", ""))
-    return "" if deployment in not_pending else deployment
+    return deployment

@@ -33,12 +33,14 @@ def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
         partial = f"/usr is of {in_usr} and /etc of {in_etc}"
         if booted and booted not in (in_usr, in_etc):
             partial += ", neither of them booted"
+    next_boot = deployments.next_boot(host)
     return Live(
         deployments=Deployments(
             booted=booted,
             usr=in_usr,
             etc=in_etc,
-            pending=deployments.pending(host, {booted, in_etc, in_usr}),
+            pending="" if next_boot in (booted, in_etc, in_usr) else next_boot,
+            next_boot=next_boot,
             staged=deployments.staged(host),
         ),
         usr_class=kind.name,

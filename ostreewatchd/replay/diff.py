@@ -61,7 +61,7 @@ def _shown(thing: object) -> str:
 def _live(before: Snapshot, after: Snapshot) -> Iterator[str]:
     one, two = before.live, after.live
     names = (("booted deployment", "booted"), ("live /usr", "usr"), ("live /etc", "etc"), ("pending", "pending"),
-             ("staged", "staged"))  # fmt: skip
+             ("next boot", "next_boot"), ("staged", "staged"))  # fmt: skip
     for what, name in names:
         yield from _became(what, getattr(one.deployments, name), getattr(two.deployments, name))
     yield from _became("class of /usr", one.usr_class, two.usr_class)

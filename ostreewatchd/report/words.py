@@ -27,6 +27,32 @@ def live(state: Live) -> str:
     return text
 
 
+def usr(state: Live) -> str:
+    """The class of the live /usr, and which kind of overlay it has."""
+    return f"{state.usr_class}, {state.usr_overlay}" if state.usr_overlay else state.usr_class
+
+
+def pending(state: Live) -> str:
+    """One line on what the next boot takes; empty where that is as usual, or not known."""
+    names = state.deployments
+    if names.pending:
+        return f"pending   {names.pending} (takes effect with the next reboot)"
+    if names.next_boot and names.next_boot != names.booted:
+        return "pending   none besides the live one, which the next boot takes"
+    return ""
+
+
+def not_booted(state: Live) -> str:
+    """One line where what is live is not booted: libostree guards the booted deployment alone. Source:
+    ostree-sysroot-cleanup.c; ostree-admin-undeploy(1)."""
+    if not state.besides_booted:
+        return ""
+    return (
+        f"caution   the live deployment {short_name(state.besides_booted)} is not the booted one, and libostree counts"
+        " it as pending: do not undeploy or prune it before the next reboot"
+    )
+
+
 def waiting(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """What takes effect later, each deployment with a sentence."""
     names, ostree = snapshot.live.deployments, snapshot.ostree

@@ -141,6 +141,21 @@ def test_a_next_root_that_nobody_recorded(tmp_path: Path) -> None:
 
 
 @in_namespaces
+def test_what_the_next_boot_takes(tmp_path: Path) -> None:
+    """Pending is what is neither booted nor live; that the live one is the next one is said apart."""
+    host = ScenarioHost(tmp_path)
+    link = f"/ostree/boot.1/debian/{COMMIT}/0"
+    os.makedirs(os.path.dirname(link))
+    os.symlink(f"../../../deploy/debian/deploy/{NEW}.0", link)
+    host.write("/boot/loader/entries/ostree-2.conf", f"version 2\noptions ostree={link}\n")
+    names = seen(host).live.deployments
+    assert (names.pending, names.next_boot) == (OTHER, OTHER)
+    host.patch()
+    names = seen(host).live.deployments
+    assert (names.pending, names.next_boot, names.etc) == ("", OTHER, OTHER)
+
+
+@in_namespaces
 def test_a_staged_deployment(tmp_path: Path) -> None:
     host = ScenarioHost(tmp_path)
     host.write("/run/ostree/staged-deployment", staged(NEW, locked=True))

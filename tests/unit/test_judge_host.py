@@ -240,6 +240,27 @@ def test_words() -> None:
     assert "staged debian-bbbbbbbbbb.0" in words.live(snapshot.live)
 
 
+@pytest.mark.parametrize(
+    ("names", "pending", "cautious"),
+    [
+        (Deployments(booted=OLD_NAME, etc=OLD_NAME, usr=OLD_NAME, next_boot=OLD_NAME), "", False),
+        (Deployments(booted=OLD_NAME, etc=OLD_NAME, next_boot=NEW_NAME, pending=NEW_NAME), f"   {NEW_NAME} (", False),
+        (Deployments(booted=OLD_NAME, etc=NEW_NAME, next_boot=NEW_NAME), "none besides the live one", True),
+        (Deployments(booted=OLD_NAME, etc=NEW_NAME, usr=NEW_NAME, next_boot=OLD_NAME), "", True),
+        (Deployments(booted=OLD_NAME, etc=OLD_NAME, usr=NEW_NAME), "", True),
+        (Deployments(etc=NEW_NAME, usr=NEW_NAME), "", False),
+    ],
+    ids=["at rest", "pending", "patched", "patched, and boots the old one", "half", "booted not known"],
+)
+def test_what_the_next_boot_takes_and_what_must_not_be_undeployed(
+    names: Deployments, pending: str, cautious: bool
+) -> None:
+    """ostree-sysroot-cleanup.c: what was mounted over /usr and /etc without a reboot is one that may be undeployed."""
+    live = world().live(deployments=names).snapshot().live
+    assert (pending in words.pending(live)) if pending else not words.pending(live)
+    assert ("do not undeploy or prune it before the next reboot" in words.not_booted(live)) is cautious
+
+
 def test_what_takes_effect_later_is_said_as_that() -> None:
     built = booted(staged=NEW_NAME, staged_is_locked=True, next_root="unknown")
     texts = [text for _, text in words.waiting(built.snapshot())]

@@ -86,6 +86,24 @@ def test_explain(file: str, capsys: Output) -> None:
     assert "kube-system/calico-node-x1/calico-node" in capsys.readouterr().err
 
 
+def test_explain_host(tmp_path: Path, capsys: Output) -> None:
+    """Always, with status 0: what is booted and live, by which mounts, and what is wrong, if anything is."""
+    built = healthy().live(usr_mount="1 2 3 /usr", etc_mount="4 5 6 /etc")
+    name = saved(tmp_path / "a.json", built.snapshot())
+    assert ostreewatchctl(["explain", "host", "--from", name]) == 0
+    out = capsys.readouterr().out
+    assert "booted    debian-aaaaaaaaaa" in out and "live /etc debian-bbbbbbbbbb" in out
+    assert "(other-deployment)" in out and "1 2 3 /usr" in out and "4 5 6 /etc" in out
+    assert "do not undeploy or prune it before the next reboot" in out and out.endswith("nothing wrong\n")
+    wrong = saved(tmp_path / "b.json", healthy().partial().snapshot())
+    assert ostreewatchctl(["explain", "host", "--from", wrong]) == 0
+    assert "half-way" in (out := capsys.readouterr().out) and "nothing wrong" not in out
+    assert ostreewatchctl(["explain", "host", "--json", "--from", wrong]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["host"]["live_is_not_booted"]
+    assert [one["finding"]["rule"] for one in told["explained"]] == ["split-tree"]
+
+
 def test_explain_of_what_is_fresh(tmp_path: Path, capsys: Output) -> None:
     name = saved(tmp_path / "a.json", healthy().container("fine").snapshot())
     assert ostreewatchctl(["explain", "fine", "--json", "--from", name]) == 0
