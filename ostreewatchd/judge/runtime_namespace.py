@@ -118,16 +118,14 @@ def _cure(snapshot: Snapshot, container: Container, bind: Bind) -> tuple[str, st
     """Who makes the bind, unless it is the shim alone that is left behind; and what makes that one see the host's
     tree."""
     kubelets = [one for one in snapshot.daemons if one.kind == "kubelet" and one.mount_namespace == bind.made_in]
-    runtimes = [one for one in snapshot.daemons if one.kind == "runtime"]
-    stale = [one for one in runtimes if _apart(snapshot, one.mount_namespace) is not None]
-    by_conmon = container.binder.kind == "conmon" or all(one.name == "crio" for one in runtimes) and bool(runtimes)
-    anew = "stop the container" if by_conmon else _NEW_SHIM
+    stale = [one for one in snapshot.runtimes if _apart(snapshot, one.mount_namespace) is not None]
+    anew = "stop the container" if snapshot.has_binder_of_its_own(container) else _NEW_SHIM
     if kubelets:
         unit = kubelets[0].unit or kubelets[0].name
         return "kubelet, which binds this subPath,", f"{_restart(kubelets[0], unit)}; then stop the container"
     if stale:
         unit = stale[0].unit or stale[0].name
         return f"the runtime ({stale[0].name})", f"{_restart(stale[0], unit)}; then {anew}"
-    if runtimes:
+    if snapshot.runtimes:
         return "", f"{anew}; no unit has to be restarted"
     return "the runtime or its shim", f"recommended: restart the runtime's unit; then {anew}"

@@ -137,7 +137,7 @@ class Ledger:
             # something. They are as many as there are subjects.
             self._db.execute(
                 "DELETE FROM act WHERE id <= (SELECT MAX(id) FROM act) - ? AND outcome <> ''"
-                " AND (switch_id <> ? OR outcome = 'not-needed')",
+                " AND (switch_id <> ? OR outcome IN ('not-needed', 'not-done'))",
                 (_KEPT_ACTS, switch.id),
             )
         if act is None:

@@ -10,6 +10,7 @@ from ostreewatchd.model.day import (
     day_of,
 )
 from ostreewatchd.model.history import (
+    STOPPED_NOTHING,
     History,
     OutcomeName,
     PastAct,
@@ -69,6 +70,7 @@ from ostreewatchd.model.views import (
 )
 
 __all__ = [
+    "STOPPED_NOTHING",
     "Bind",
     "Binder",
     "Certificate",

@@ -7,9 +7,12 @@ from typing import Literal, Optional
 
 from ostreewatchd.model.record import Record
 
-OutcomeName = Literal["", "cured", "not-cured", "not-needed", "pod-gone", "superseded", "abandoned"]
-"""How an act ended. Empty: it has not, or nothing was done. `superseded`: another switch came before its end;
-`abandoned`: the same, found out later."""
+OutcomeName = Literal["", "cured", "not-cured", "not-needed", "not-done", "pod-gone", "superseded", "abandoned"]
+"""How an act ended. Empty: it has not, and what it did is not known. `not-done`: it is certain that it stopped
+nothing; `superseded`: another switch came before its end; `abandoned`: the same, found out later."""
+
+STOPPED_NOTHING: frozenset[OutcomeName] = frozenset({"not-needed", "not-done"})
+"""Of these a look has told that nothing was stopped: they count as no restart."""
 
 
 class Subject(Record, frozen=True, kw_only=True):

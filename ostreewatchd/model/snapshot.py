@@ -87,6 +87,17 @@ class Snapshot(Record, frozen=True, kw_only=True):
         """The mount namespace in which the source of the bind would be looked up for a restarted container."""
         return bind.made_in if bind.made_in is not None else container.binder.mount_namespace
 
+    @property
+    def runtimes(self) -> tuple[Daemon, ...]:
+        return tuple(one for one in self.daemons if one.kind == "runtime")
+
+    def has_binder_of_its_own(self, container: Container) -> bool:
+        """Whether a new container gets a new process that makes its binds, so that no new sandbox is needed for one:
+        conmon, which CRI-O starts for each container. A shim is a sandbox's. (cri-o internal/oci; containerd
+        core/runtime/v2.) Where the process could not be recognized, a node's only runtime tells."""
+        only_crio = bool(self.runtimes) and all(one.name == "crio" for one in self.runtimes)
+        return container.binder.kind == "conmon" or only_crio
+
     def cni_directory_of(self, path: str) -> str:
         """The CNI configuration directory that the host path is or lies below; empty if none."""
         for directory in self.cni_directories:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ostreewatchd.model import PastAct, Refusal, Settings, Snapshot, Step
+from ostreewatchd.model import STOPPED_NOTHING, PastAct, Refusal, Settings, Snapshot, Step
 from ostreewatchd.plan.moment import current
 
 _HOUR = 3600.0
@@ -17,7 +17,7 @@ _HOUR = 3600.0
 def limit(snapshot: Snapshot, steps: Sequence[Step], settings: Settings) -> tuple[list[Step], list[Refusal]]:
     """The steps that are within the budget, and a refusal for each of the others. To take up an act that is open
     costs nothing: it was counted when it was intended."""
-    acts = [act for act in snapshot.history.acts if act.outcome != "not-needed"]
+    acts = [act for act in snapshot.history.acts if act.outcome not in STOPPED_NOTHING]
     switch = current(snapshot)
     of_switch = [act for act in acts if switch is not None and act.switch_id == switch.id]
     of_hour = [act for act in acts if _is_recent(snapshot, act)]

@@ -63,7 +63,7 @@ def _missing(finding: Finding) -> Refusal:
 
 def _runtime_is_stale(snapshot: Snapshot, finding: Finding) -> Refusal:
     """No container and no sandbox sees more of the host than the process that makes them."""
-    units = sorted({one.unit or f"the unit of {one.name} (pid {one.pid})" for one in ladder.runtimes(snapshot)})
+    units = sorted({one.unit or f"the unit of {one.name} (pid {one.pid})" for one in snapshot.runtimes})
     return Refusal(
         name="runtime-is-stale",
         because=f"the container runtime itself does not see the host's {finding.path}: whatever it starts does not",

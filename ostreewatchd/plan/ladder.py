@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Union
 
-from ostreewatchd.model import Bind, Container, Daemon, Finding, PastAct, Snapshot
+from ostreewatchd.model import STOPPED_NOTHING, Bind, Container, Finding, PastAct, Snapshot
 from ostreewatchd.plan.moment import bind_of, current
 
 Kind = Literal["stop-container", "stop-sandbox"]
@@ -65,7 +65,7 @@ def _failed(act: PastAct) -> str:
 
 
 def _acts(snapshot: Snapshot, container: Container) -> list[PastAct]:
-    """What this switch did to the subject, less what stopped nothing."""
+    """What this switch did to the subject, less what is known to have stopped nothing."""
     switch = current(snapshot)
     if switch is None:
         return []
@@ -73,7 +73,7 @@ def _acts(snapshot: Snapshot, container: Container) -> list[PastAct]:
     return [
         act
         for act in snapshot.history.acts
-        if act.switch_id == switch.id and act.subject.key == key and act.outcome != "not-needed"
+        if act.switch_id == switch.id and act.subject.key == key and act.outcome not in STOPPED_NOTHING
     ]
 
 
@@ -82,22 +82,14 @@ def _what_helps(snapshot: Snapshot, container: Container, findings: Sequence[Fin
     binds = [bind for bind in (bind_of(container, finding) for finding in findings) if bind is not None]
     if all(_shows_the_hosts(snapshot, bind, snapshot.maker(container, bind)) for bind in binds):
         return ["stop-container"]
-    if not runtimes(snapshot) or any(runtime_is_stale(snapshot, bind) for bind in binds):
+    if not snapshot.runtimes or any(runtime_is_stale(snapshot, bind) for bind in binds):
         return []
-    return ["stop-container"] if _is_crio(snapshot) else ["stop-sandbox"]
-
-
-def runtimes(snapshot: Snapshot) -> list[Daemon]:
-    return [one for one in snapshot.daemons if one.kind == "runtime"]
-
-
-def _is_crio(snapshot: Snapshot) -> bool:
-    return all(one.name == "crio" for one in runtimes(snapshot))
+    return ["stop-container"] if snapshot.has_binder_of_its_own(container) else ["stop-sandbox"]
 
 
 def runtime_is_stale(snapshot: Snapshot, bind: Bind) -> bool:
     """Whether what the runtime itself sees is known and is not what PID 1 has."""
-    return any(not _shows_the_hosts(snapshot, bind, one.mount_namespace) for one in runtimes(snapshot))
+    return any(not _shows_the_hosts(snapshot, bind, one.mount_namespace) for one in snapshot.runtimes)
 
 
 def _shows_the_hosts(snapshot: Snapshot, bind: Bind, namespace: int) -> bool:

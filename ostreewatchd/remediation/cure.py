@@ -21,7 +21,7 @@ from ostreewatchd.model import (
     Subject,
     Switch,
 )
-from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeSilent
+from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRefused, RuntimeSilent
 from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.remediation.proof import Proof, prove
 from ostreewatchd.remediation.world import World
@@ -31,12 +31,18 @@ from ostreewatchd.report.journal import Journal, Kind
 _PROOF_INTERVAL = 0.25
 _RESUMED = 120.0
 """Seconds on top of ProofSec for an act that an earlier run began: what it allowed for is not known any more."""
+_STOP_MAY_COME = 120.0
+"""Seconds after an intent in which the runtime may still be at work on the stop that an earlier run asked for: twice
+the longest deadline of a call."""
+_AFTER_REFUSAL = 3.0
+"""Seconds in which a container may still end whose stop the runtime refused: it may have sent the signal, and have
+failed only to see the end. (containerd internal/cri/server/container_stop.go)"""
 _WAITS_FOR_NUMBER = 8
 """Looks for which a proof waits for kubelet's number of the attempt: the log that has it comes a little later."""
 
 
 class Outcome(NamedTuple):
-    """How an act ended; empty `name`: nothing was done and nothing is known to have changed."""
+    """How an act ended; empty `name`: it has not, for what it did is not known yet."""
 
     name: OutcomeName
     text: str
@@ -56,20 +62,25 @@ class Curer:
 
     def cure(self, step: Step, snapshot: Snapshot, switch: Switch) -> Outcome:
         """Do one step. Raises LedgerError before the stop: then nothing was done."""
-        act = _open_act(snapshot.history, switch, step)
-        if act is None:
-            act = self._ledger.intend(switch, step)
+        begun = _open_act(snapshot.history, switch, step)
+        act = begun.id if begun is not None else self._ledger.intend(switch, step)
+
+        def left(why: str) -> Outcome:
+            # What an earlier run asked for may still come: such an act stays open.
+            return self._conclude(act, step.subject, Outcome("not-done", why)) if begun is None else Outcome("", why)
+
         again = self._world.look(History(), deep=False)
         if again.live.fingerprint != switch.fingerprint:
-            return self._conclude(act, step.subject, Outcome("superseded", "another switch came before the stop"))
+            name: OutcomeName = "not-done" if begun is None else "superseded"
+            return self._conclude(act, step.subject, Outcome(name, "another switch came before the stop"))
         if again.torn:
-            return Outcome("", again.torn)
+            return left(again.torn)
         if not self._still_owed(again, step):
             return self._conclude(act, step.subject, Outcome("not-needed", "a second look no longer found it stale"))
         if settle.in_progress(again.flags, complete=settle.complete(again), cap=self._settings.settle_cap):
-            return Outcome("", "a switch began meanwhile")
+            return left("a switch began meanwhile")
         if msgspec.structs.replace(again, history=self._ledger.history()).pause is not None:
-            return Outcome("", "a pause was ordered meanwhile")
+            return left("a pause was ordered meanwhile")
         socket = snapshot.runtime.socket if snapshot.runtime else ""
         self._journal.report(Kind.INTENT, words.step(step), subject=step.subject, switch=switch.id, act=act)
         started = self._world.monotonic()
@@ -79,21 +90,37 @@ class Curer:
             said = str(error)  # Whether it took effect, the proof will tell.
         except PeerError as error:
             self._journal.report(Kind.FAILED, f"{step.subject}: not stopped: {error}", subject=step.subject)
-            return Outcome("", str(error))
+            if not isinstance(error, RuntimeRefused) or self._runs_on(step.subject):
+                return left(str(error))
+            said = str(error)
         limit = self._settings.proof + step.allowance
         return self._conclude(act, step.subject, self._prove(step.subject, step.kind, switch, started, said, limit))
 
     def resume(self, act: PastAct, snapshot: Snapshot) -> Outcome:
-        """Find out how an act ended whose outcome an interruption kept from being written. The container itself
-        still running is no end: the plan takes the act up again."""
+        """Find out how an act ended whose outcome an interruption kept from being written. While the stop may still
+        come, the container itself still running is no end: the plan takes the act up again."""
         switch = snapshot.history.switch
         if switch is None or act.switch_id != switch.id:
             return self._conclude(act.id, act.subject, Outcome("abandoned", "another switch came before its outcome"))
         if snapshot.container(act.subject.container_id) is not None:
-            return Outcome("", "it still runs")
+            if _may_still_come(act, snapshot):
+                return Outcome("", "it still runs")
+            return self._conclude(act.id, act.subject, Outcome("not-done", "interrupted, and it still runs"))
         limit = self._settings.proof + _RESUMED
         outcome = self._prove(act.subject, act.step, switch, self._world.monotonic(), "resumed", limit)
         return self._conclude(act.id, act.subject, outcome)
+
+    def _runs_on(self, subject: Subject) -> bool:
+        """Whether the container still runs some time after its stop was refused. A torn look tells nothing: then it
+        is the proof's to find out."""
+        since = self._world.monotonic()
+        while True:
+            snapshot = self._world.look(History(), deep=False)
+            if not snapshot.torn and snapshot.container(subject.container_id) is None:
+                return False
+            if self._world.monotonic() - since >= _AFTER_REFUSAL:
+                return not snapshot.torn
+            self._world.sleep(_PROOF_INTERVAL)
 
     def _still_owed(self, snapshot: Snapshot, step: Step) -> bool:
         return any(one.owed and one.subject.container_id == step.subject.container_id for one in judge(snapshot))
@@ -144,9 +171,20 @@ def _is_gone(runtime: RuntimeView, kind: str, subject: Subject) -> bool:
     return not (runtime.has_pod(subject.pod_uid) if kind == "stop-sandbox" else runtime.has_ready_pod(subject.pod_uid))
 
 
-def _open_act(history: History, switch: Switch, step: Step) -> Optional[int]:
+def _open_act(history: History, switch: Switch, step: Step) -> Optional[PastAct]:
     """The intent for this very container that has no outcome yet."""
     for act in history.acts:
         if act.switch_id == switch.id and act.subject.container_id == step.subject.container_id and not act.outcome:
-            return act.id
+            return act
     return None
+
+
+def _may_still_come(act: PastAct, snapshot: Snapshot) -> bool:
+    """Whether the stop that was asked for may still happen: the runtime is within the time that it may take, or does
+    not answer and may have the request in its queue. One of an earlier boot may not."""
+    if snapshot.runtime is None or snapshot.runtime.problem:
+        return True
+    if not act.boot_id:
+        return snapshot.taken_at - act.intent_at < _STOP_MAY_COME
+    same = act.boot_id == snapshot.node.boot_id
+    return same and snapshot.taken_boottime - act.intent_boottime < _STOP_MAY_COME

@@ -44,7 +44,7 @@ class Did(NamedTuple):
     """Subjects of which the last proof did not come."""
 
     def and_then(self, key: tuple[str, str], outcome: Outcome) -> Did:
-        failed = self.failed - {key} if outcome.name else self.failed
+        failed = self.failed if outcome.name in ("", "not-done") else self.failed - {key}
         return Did(
             self.stopped + outcome.stopped,
             self.cured + (outcome.name == "cured"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CRI-O and containerd run side by side on a node. A container's conmon lives in a namespace that was left behind;
-a new one is of its runtime's, but which of the two that is cannot be told, so what would make the bind is the
-conmon that is there."""
+a new one is of its runtime's, whichever of the two that is, and both see what the host has: a new container is
+enough."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def build(host: ScenarioHost) -> None:
 
 EXPECT = Expected(
     findings=(("runtime-namespace", "owed", "calico-node", CNI, "the pod's shim is in mount namespace"),),
-    steps=("stop-sandbox calico-node",),
+    steps=("stop-container calico-node",),
 )

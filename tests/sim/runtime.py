@@ -11,8 +11,8 @@ from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRef
 from tests.sim.pods import Kubelet, Subject, Tree
 from tests.sim.timeline import Timeline
 
-MODES = ("ok", "slow", "silent", "silent-did", "unclear", "lost", "lost-did", "lies", "refuses", "away")
-_DID = ("ok", "slow", "silent-did", "unclear", "lost-did")
+MODES = ("ok", "slow", "silent", "silent-did", "unclear", "lost", "lost-did", "lies", "refuses", "refuses-did", "away")
+_DID = ("ok", "slow", "silent-did", "unclear", "lost-did", "refuses-did")
 
 
 @dataclass
@@ -46,6 +46,8 @@ class Runtime:
                 self.kubelet.end_sandbox(subject)
             else:
                 self.kubelet.end(subject)
+        if mode == "refuses-did":
+            raise RuntimeRefused("it was killed, and waiting for its end failed", "see its journal", "INTERNAL")
         if mode in ("silent", "silent-did"):
             self.timeline.advance(10.0)
             raise RuntimeSilent("no answer to StopContainer after 10.0 s", "look again")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ostreewatchd.ledger import Run
-from ostreewatchd.model import History, PastAct, Refusal
+from ostreewatchd.model import STOPPED_NOTHING, History, Refusal
 from tests.sim.node import Node
 from tests.sim.pods import Subject
 
@@ -23,7 +23,7 @@ def unsettled(node: Node, history: History, run: Optional[Run]) -> str:
     fingerprint = node.host.fingerprint
     if history.switch is None or history.switch.fingerprint != fingerprint:
         return "the ledger does not know the live state"
-    open_acts = [act.id for act in history.acts if not act.outcome and not _is_put_off(act, node, run)]
+    open_acts = [act.id for act in history.acts if not act.outcome]
     if open_acts:
         return f"acts {open_acts} have no outcome"
     facts = node.truth.facts()
@@ -39,13 +39,6 @@ def unsettled(node: Node, history: History, run: Optional[Run]) -> str:
     return ""
 
 
-def _is_put_off(act: PastAct, node: Node, run: Optional[Run]) -> bool:
-    """It has stopped nothing, and is taken up again when what is refused now is over."""
-    key = act.subject.key
-    refused = run is not None and any(one.subject is None or one.subject.key == key for one in run.refusals)
-    return refused and act.subject.container_id in node.truth.facts().stale
-
-
 def _subject(refusal: Refusal, subject: Subject) -> object:
     """The refusal's own subject if it is this one."""
     mine = refusal.subject
@@ -57,7 +50,7 @@ def _is_true(refusal: Refusal, subject: Subject, node: Node, history: History) -
     switch = history.switch
     acts = [act for act in history.acts if switch is not None and act.switch_id == switch.id]
     if name == "already-restarted":
-        return any(act.subject.key == subject.key and act.outcome != "not-needed" for act in acts)
+        return any(act.subject.key == subject.key and act.outcome not in STOPPED_NOTHING for act in acts)
     if name == "container-will-not-stop":
         return any(act.subject.container_id == subject.id and act.outcome == "not-cured" for act in acts)
     if name == "breaker":
@@ -71,7 +64,9 @@ def _is_true(refusal: Refusal, subject: Subject, node: Node, history: History) -
         return not facts.helps[subject.id]
     if name == "budget":
         # All of them are of the last hour, which no step of the wall clock changes.
-        return len(acts) >= node.shape.per_switch or len(history.acts) >= node.shape.per_hour
+        spent = [act for act in history.acts if act.outcome not in STOPPED_NOTHING]
+        of_switch = [act for act in spent if act in acts]
+        return len(of_switch) >= node.shape.per_switch or len(spent) >= node.shape.per_hour
     if name == "cni-configuration-missing":
         return subject.id in facts.lost
     if name in ("restart-policy-unknown", "restart-policy-not-always"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Optional, get_args
 
 import msgspec
 
-from ostreewatchd.model import OutcomeName, Settings, Snapshot, Step
+from ostreewatchd.model import STOPPED_NOTHING, OutcomeName, Settings, Snapshot, Step
 from ostreewatchd.model import Subject as ActSubject
 from ostreewatchd.platforms import GENERIC
 from ostreewatchd.remediation.loop import NOTHING_OWED, Result
@@ -269,8 +269,10 @@ class Truth:
                 continue
             if act.outcome == "not-cured" and self._still_bad(act, deep):
                 raise Broken("7", f"{step.subject} is stopped although {act.subject} was not cured")
-        shape, of_switch = self._node.shape, [act for act in self.acts.values() if act.switch == current]
-        if len(of_switch) >= shape.per_switch or len(self.acts) >= shape.per_hour:
+        shape = self._node.shape
+        spent = [act for act in self.acts.values() if act.outcome not in STOPPED_NOTHING]
+        of_switch = [act for act in spent if act.switch == current]
+        if len(of_switch) >= shape.per_switch or len(spent) >= shape.per_hour:
             return  # Whoever has no act yet is refused: the budget is spent.
         mine = _rank(step.subject.namespace, step.subject.container)
         for id, other in deep.stale.items():
@@ -358,8 +360,8 @@ class Truth:
         runs = facts.fresh.get(key)
         if act.outcome == "cured" and (runs is None or runs == act.subject.container_id):
             raise Broken("7", f"{act.subject} is said to be cured, and no new container of it is fresh")
-        if act.outcome == "not-needed" and act.subject.container_id in self.stopped_ids:
-            raise Broken("7", f"{act.subject} was stopped, and its outcome says that it was not needed")
+        if act.outcome in STOPPED_NOTHING and act.subject.container_id in self.stopped_ids:
+            raise Broken("7", f"{act.subject} was stopped, and its outcome says {act.outcome}")
         if act.outcome == "not-needed" and act.subject.container_id in set(facts.stale) - facts.hidden:
             raise Broken("7", f"{act.subject} is stale, and its outcome says that nothing was needed")
         if act.outcome == "pod-gone" and act.subject.pod_uid in facts.ready and key in facts.fresh:

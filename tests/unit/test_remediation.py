@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import sqlite3
 from collections import Counter
@@ -161,10 +162,52 @@ def test_a_stop_that_was_surely_not_done(bench: Bench, error: Exception) -> None
     assert result.status == OWED and not bench.node.stops
     assert worlds.names(result.plan.refusals) == ["stop-failed", "stop-failed"]
     assert sorted(Counter(bench.node.requests).values()) == [3, 3], "a few times each"
-    assert bench.outcomes() == [("calico-node", ""), ("kube-multus", "")] and "failed" in bench.kinds
+    assert bench.outcomes() == [("calico-node", "not-done")] * 3 + [("kube-multus", "not-done")] * 3
+    assert "failed" in bench.kinds
     bench.node.stop_effect, bench.node.deaf = None, False
+    assert bench.run(per_switch=2).status == NOTHING_OWED, "they are no part of the budget"
+    assert bench.outcomes()[6:] == [("calico-node", "cured"), ("kube-multus", "cured")]
+    assert set(bench.node.stops.values()) == {1}
+
+
+def test_a_stop_that_was_refused_and_done(bench: Bench) -> None:
+    """Invariant 7: a runtime that killed the container and failed to see its end says no, and has stopped it."""
+
+    def refuse(_: Subject) -> str:
+        raise RuntimeRefused("waiting for the exit failed", "see its journal", "INTERNAL")
+
+    bench.node.stop_effect = refuse
+    bench.node.switch()
     assert bench.run().status == NOTHING_OWED
-    assert bench.outcomes()[0] == ("calico-node", "cured") and set(bench.node.stops.values()) == {1}
+    assert bench.outcomes() == [("calico-node", "cured"), ("kube-multus", "cured")]
+    assert set(bench.node.stops.values()) == {1}
+
+
+@pytest.mark.parametrize("age", [30.0, 130.0])
+def test_an_interrupted_act_ends_when_nothing_can_come_of_it_any_more(bench: Bench, age: float) -> None:
+    """Killed between intent and stop, and kubelet is stopped: it stays open while the stop may still come, and is
+    then certain to have stopped nothing."""
+    bench.node.switch()
+
+    def killed(_: Subject) -> str:
+        raise KeyboardInterrupt
+
+    bench.node.stop_effect, bench.node.deaf = killed, True
+    with pytest.raises(KeyboardInterrupt):
+        bench.run()
+    assert bench.outcomes() == [("calico-node", "")]
+    bench.node.stop_effect, bench.node.deaf = None, False
+    bench.node.change = lambda built: built.kubelet(problem="no process", refusal="kubelet-inactive")
+    with contextlib.closing(sqlite3.connect(bench.path)) as db, db:
+        db.execute(
+            "UPDATE act SET boot_id = ?, intent_boottime = ?, intent_at = ?",
+            (worlds.BOOT, worlds.UPTIME - age, worlds.NOW - age),
+        )
+    assert bench.run().status == OWED
+    assert bench.outcomes() == [("calico-node", "" if age < 120 else "not-done")]
+    bench.node.change = lambda built: built
+    assert bench.run().status == NOTHING_OWED
+    assert set(bench.node.stops.values()) == {1}
 
 
 def test_somebody_elses_script_was_faster(bench: Bench) -> None:
@@ -233,7 +276,7 @@ def test_another_switch_between_plan_and_stop(bench: Bench) -> None:
     bench.node.switch()
     at_look(bench, 2, bench.node.switch)
     assert bench.run().status == NOTHING_OWED
-    assert bench.outcomes() == [("calico-node", "superseded"), ("calico-node", "cured"), ("kube-multus", "cured")]
+    assert bench.outcomes() == [("calico-node", "not-done"), ("calico-node", "cured"), ("kube-multus", "cured")]
     assert bench.node.stops == {(2, "calico-node"): 1, (2, "kube-multus"): 1}
 
 
@@ -337,7 +380,8 @@ def test_a_torn_look_decides_nothing(bench: Bench) -> None:
     bench.node.change = lambda built: built.part(torn="it moved" if next(looks, False) else "")
     result = bench.run()
     assert result.status == NOTHING_OWED
-    assert bench.outcomes() == [("calico-node", "cured"), ("kube-multus", "cured")]
+    cured = [("calico-node", "cured"), ("kube-multus", "cured")]
+    assert bench.outcomes() == [("calico-node", "not-done"), *cured], "the second look of the first act was torn"
 
 
 def test_a_host_that_is_always_torn_is_could_not_know(bench: Bench) -> None:
