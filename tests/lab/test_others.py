@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Others stop and start what the product does, before, during and after it: no container is stopped twice by the
+product for one switch, and kubelet counts exactly what can be accounted for."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import others
+from tests.lab.node import Node
+from tests.lab.others import NAMES, Round
+from tests.lab.witness import reports
+
+pytestmark = pytest.mark.lab
+
+REMEDIATE = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
+
+
+@pytest.fixture(scope="module")
+def machine(built: None) -> Iterator[Node]:
+    """One node for all: each test makes its pods anew, and one switch more."""
+    made = Node.create()
+    try:
+        made.boot()
+        yield made
+    finally:
+        made.destroy()
+
+
+@pytest.fixture
+def round(machine: Node) -> Round:
+    return others.begin(machine)
+
+
+def test_the_script_before_the_remediation(round: Round) -> None:
+    """It runs while the patch is still mounting, with /etc switched already: nothing is left to do."""
+    switch = round.node.in_service_patch(stop_after=3)
+    round.script()
+    after = round.settled()
+    switch.resume()
+    round.stays(after)
+    round.check(after)
+    assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
+    assert round.by_us() == {name: [] for name in NAMES}
+
+
+def test_the_script_during_the_remediation_and_once_more_after_it(round: Round) -> None:
+    """What it stops in between is not stopped again; what it stops later is the script's restart alone."""
+    round.node.in_service_patch()
+    round.at_intent()
+    round.script()
+    after = round.settled()
+    round.check(after)
+    assert all(one.restarts <= 2 for one in after.values())
+    round.script()
+    again = round.settled()
+    round.check(again)
+    assert all(again[name].restarts == after[name].restarts + 1 for name in NAMES)
+    round.stays(again)
+
+
+def test_kubelet_is_restarted_in_the_middle(round: Round) -> None:
+    """As pmond does."""
+    round.node.in_service_patch()
+    round.at_intent(2)
+    round.node.sh(["systemctl", "restart", "kubelet"])
+    after = round.settled()
+    round.check(after)
+    assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
+    round.stays(after)
+
+
+def test_a_sandbox_is_stopped_by_hand_in_the_middle(round: Round) -> None:
+    """`crictl stopp` of the pod whose turn has not come: its new containers are fresh and are left alone."""
+    round.node.in_service_patch()
+    round.at_intent()
+    round.stop_sandbox("kube-multus")
+    after = round.settled()
+    round.check(after)
+    assert after["calico-node"].restarts == 1
+    round.stays(after)
+
+
+def test_a_second_copy_is_started_by_hand_in_the_middle(round: Round) -> None:
+    """It says that another one runs, and does nothing."""
+    round.node.in_service_patch()
+    round.at_intent()
+    second = round.node.sh([REMEDIATE], check=False)
+    assert second.returncode == 3
+    assert any("another remediation" in one["MESSAGE"] for one in reports(round.node, "failed"))
+    after = round.settled()
+    round.check(after)
+    assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
+
+
+def test_a_reboot_in_the_middle(round: Round) -> None:
+    """The last: what was begun gets its outcome after the boot, and nothing is stopped for a switch that is over."""
+    node = round.node
+    node.in_service_patch()
+    round.at_intent()
+    node.reboot()
+    after = round.settled()
+    node.wait(lambda: all(outcome for _, _, outcome in round.acts()), 30, "each act has its outcome")
+    round.stays(after)
+    ours = round.by_us()
+    assert all(len(ids) <= 1 for ids in ours.values())
+    assert all(id == round.before[name].id for name, ids in ours.items() for id in ids), "none of after the boot"
