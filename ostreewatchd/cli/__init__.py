@@ -34,8 +34,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         text = (module.__doc__ or "").strip()
         one = verbs.add_parser(name, help=text.splitlines()[0], description=text)
         module.arguments(one)
-        one.set_defaults(run=module.run)
-    options = parser.parse_args(argv)
+        one.set_defaults(run=module.run, parser=one)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        # By itself argparse would print the usage without the verb's options, which are what is asked for.
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         status = int(options.run(options))
         sys.stdout.flush()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from ostreewatchd import ledger
@@ -30,5 +31,6 @@ def run(options: argparse.Namespace) -> int:
         print(words.act(act))
         print(f"    because {printable(act.because)}")
     if not history.acts:
-        print("nothing was ever done")
+        missing = "" if os.path.exists(ledger.PATH) else f": there is no ledger at {ledger.PATH}"
+        print(f"nothing was ever done{missing}")
     return 0

@@ -9,7 +9,7 @@ import pwd
 import sys
 import time
 
-from ostreewatchd.cli.world import CouldNotKnow
+from ostreewatchd.cli.world import CouldNotKnow, only_root
 from ostreewatchd.ledger import PATH, pausing
 from ostreewatchd.model import Pause
 from ostreewatchd.parse.times import duration
@@ -47,6 +47,7 @@ def _text(text: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
+    only_root("pause")
     order = Pause(
         since=time.time(),
         since_boottime=time.clock_gettime(time.CLOCK_BOOTTIME),
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         os.makedirs(_DIRECTORY, mode=0o755, exist_ok=True)
         pausing.write(_DIRECTORY, order)
     except OSError as error:
-        print(f"ostreewatchctl: {_DIRECTORY}: {error.strerror}: this needs root", file=sys.stderr)
+        print(f"ostreewatchctl: {_DIRECTORY}: {error.strerror}: there is no pause", file=sys.stderr)
         return 3
     text = words.pause(order)
     journal = Journal("ostreewatchctl")

@@ -8,18 +8,27 @@ import sys
 import time
 
 from ostreewatchd import ledger, wanted
-from ostreewatchd.cli.world import unit_states
+from ostreewatchd.cli.world import only_root, unit_states
 from ostreewatchd.report import words
 from ostreewatchd.report.printable import printable
 
 _POLL = 0.2
+_LONGEST = 3600.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wait", type=float, default=300.0, metavar="SECONDS", help="how long to wait (300)")
+    parser.add_argument("--wait", type=_seconds, default=300.0, metavar="SECONDS", help="how long to wait (300)")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)  # argparse tells of the ValueError.
+    if not 0.0 <= seconds <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"must be from 0 to {_LONGEST:.0f} seconds")
+    return seconds
 
 
 def run(options: argparse.Namespace) -> int:
+    only_root("remediate")
     state = unit_states()["ostreewatchd-remediate.path"]
     if state not in ("active", "activating"):
         print(
@@ -32,9 +41,9 @@ def run(options: argparse.Namespace) -> int:
         before = ledger.newest_run()
         wanted.ask()
     except OSError as error:
-        print(f"ostreewatchctl: {error}: is ostreewatchd.service running, and are you root?", file=sys.stderr)
+        print(f"ostreewatchctl: {error}: is ostreewatchd.service running?", file=sys.stderr)
         return 3
-    end = time.monotonic() + min(options.wait, 3600.0)
+    end = time.monotonic() + options.wait
     while time.monotonic() < end:
         try:
             last = ledger.last_run()
@@ -47,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
             return last.status if last.status is not None else 3
         time.sleep(_POLL)
     print(
-        f"ostreewatchctl: asked; no remediation ended within {max(0.0, options.wait):g} s: see"
+        f"ostreewatchctl: asked; no remediation ended within {options.wait:g} s: see"
         " `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
         file=sys.stderr,
     )

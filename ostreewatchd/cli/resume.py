@@ -9,6 +9,7 @@ import sys
 
 from ostreewatchd import wanted
 from ostreewatchd.cli.pause import who
+from ostreewatchd.cli.world import only_root
 from ostreewatchd.ledger import PATH, pausing
 from ostreewatchd.report.journal import Journal, Kind
 
@@ -20,10 +21,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    only_root("resume")
     try:
         ended = pausing.remove(_DIRECTORY)
     except OSError as error:
-        print(f"ostreewatchctl: {_DIRECTORY}: {error.strerror}: this needs root", file=sys.stderr)
+        print(f"ostreewatchctl: {_DIRECTORY}: {error.strerror}: the pause was not ended", file=sys.stderr)
         return 3
     if not ended:
         print("not paused")

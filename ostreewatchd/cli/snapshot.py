@@ -11,7 +11,7 @@ import time
 import msgspec
 
 from ostreewatchd.cli import newfile
-from ostreewatchd.cli.world import CouldNotKnow, read_snapshot, see_host
+from ostreewatchd.cli.world import CouldNotKnow, given_file, read_snapshot, see_host
 from ostreewatchd.model import Snapshot
 from ostreewatchd.replay import form
 from ostreewatchd.replay.anonymize import anonymize
@@ -27,13 +27,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     about = "look, and ask systemd, runtime and kubelet; write all that was seen to a file"
     one = verbs.add_parser("save", help=about, description=about)
     one.add_argument("--anonymize", action="store_true", help="replace names, paths, addresses and ids by others")
-    one.add_argument("--output", metavar="FILE", help="where to (- is standard output); else a new file here")
-    one.set_defaults(part=_save)
+    one.add_argument(
+        "--output", type=given_file, metavar="FILE", help="where to (- is standard output); else a new file here"
+    )
+    one.set_defaults(part=_save, parser=one)
     about = "tell in words what changed between two saved snapshots"
     two = verbs.add_parser("diff", help=about, description=about)
-    two.add_argument("before", metavar="A")
-    two.add_argument("after", metavar="B")
-    two.set_defaults(part=_diff)
+    two.add_argument("before", type=given_file, metavar="A")
+    two.add_argument("after", type=given_file, metavar="B")
+    two.set_defaults(part=_diff, parser=two)
 
 
 def run(options: argparse.Namespace) -> int:

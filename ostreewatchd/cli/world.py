@@ -31,8 +31,25 @@ Judged = tuple[Settings, Snapshot, tuple[Finding, ...]]
 def from_argument(parser: argparse.ArgumentParser) -> None:
     """`--from`, of each verb that can judge a saved snapshot."""
     parser.add_argument(
-        "--from", dest="source", metavar="FILE", help="judge this saved snapshot and not this host (-: standard input)"
+        "--from",
+        dest="source",
+        type=given_file,
+        metavar="FILE",
+        help="judge this saved snapshot and not this host (-: standard input)",
     )
+
+
+def given_file(text: str) -> str:
+    """Of an option: an empty name is a script's mistake, and must not mean this host."""
+    if not text:
+        raise argparse.ArgumentTypeError("must name a file")
+    return text
+
+
+def only_root(verb: str) -> None:
+    """Said before anything else of it fails for that reason. Raises CouldNotKnow."""
+    if os.geteuid() != 0:
+        raise CouldNotKnow(f"{verb} needs root")
 
 
 def see(options: argparse.Namespace, *, deep: bool = False) -> Judged:
@@ -97,9 +114,13 @@ def read_snapshot(source: str) -> Snapshot:
     try:
         if source == "-":
             return form.load(_bounded(sys.stdin.buffer))
-        with open(source, "rb") as file:
-            if stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+        # A pipe that nobody writes to would otherwise be waited for without end.
+        with open(os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISDIR(mode):
                 raise CouldNotKnow(f"{name}: it is a directory")
+            if stat.S_ISFIFO(mode):
+                raise CouldNotKnow(f"{name}: it is a pipe: give it as standard input, with - for the name")
             return form.load(_bounded(file))
     except OSError as error:
         raise CouldNotKnow(f"{name}: {error.strerror or error}") from error

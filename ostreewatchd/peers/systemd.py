@@ -6,6 +6,7 @@ SYSTEMD_BUS_TIMEOUT bounds each call."""
 
 from __future__ import annotations
 
+import errno
 import os
 from types import TracebackType
 from typing import Any, Optional, TypeVar
@@ -38,9 +39,9 @@ class Systemd:
         try:
             self._bus.open()
         except self._error as error:
-            raise SystemdError(
-                f"systemd at {_ADDRESS.decode()}: {_text(error)}", "this needs root on the host"
-            ) from error
+            denied = abs(getattr(error, "errno", 0)) in (errno.EACCES, errno.EPERM)
+            hint = "this needs root" if denied else "is systemd PID 1 here, and is this the host itself?"
+            raise SystemdError(f"systemd at {_ADDRESS.decode()}: {_text(error)}", hint) from error
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -103,4 +104,8 @@ class SystemdActs(Systemd):
 
 
 def _text(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """What the kernel or systemd said. Without the words that the library adds to an error that it has no type for."""
+    code = getattr(error, "errno", None)
+    kernels = os.strerror(abs(code)) if isinstance(code, int) and code else ""
+    said = " ".join(str(getattr(error, "err_message", "")).split())[:200]
+    return ": ".join(one for one in (said, kernels) if one) or type(error).__name__

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pat
             monkeypatch.setattr(module, "_DIRECTORY", str(folder))
             monkeypatch.setattr(module, "Journal", lambda program: Journal(program, fake.path))
         monkeypatch.setattr(pause, "_boot", lambda: "b1")
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
         monkeypatch.setattr(wanted.ask, "__defaults__", (str(tmp_path / "wanted"),))
         yield folder, fake
 
@@ -75,10 +77,29 @@ def test_a_pause_without_end_or_reason_is_none(state: tuple[Path, FakeJournal], 
     assert ended.value.code == 2 and not state[0].exists()
 
 
-def test_who_may_not_write_is_told(state: tuple[Path, FakeJournal], capsys: pytest.CaptureFixture[str]) -> None:
-    state[0].parent.joinpath("state").write_text("no directory")
-    assert main(["pause", "--for", "2h", "--why", "x"]) == 3 and "needs root" in capsys.readouterr().err
-    assert main(["resume"]) == 3 and not state[1].entries()
+def test_what_cannot_be_written_is_told_as_it_is(
+    state: tuple[Path, FakeJournal], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for part in ("write", "remove"):
+        monkeypatch.setattr(pausing, part, read_only)
+    for verb in (["pause", "--for", "2h", "--why", "x"], ["resume"]):
+        assert main(verb) == 3
+        said = capsys.readouterr().err
+        assert "Read-only file system" in said and "needs root" not in said, "root it was already"
+    assert not state[1].entries()
+
+
+def test_who_is_not_root_is_told_that_first(
+    state: tuple[Path, FakeJournal], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for verb in (["pause", "--for", "2h", "--why", "x"], ["resume"], ["remediate"]):
+        assert main(verb) == 3
+        assert capsys.readouterr().err == f"ostreewatchctl: {verb[0]} needs root\n"
+    assert not state[0].exists() and not state[1].entries()
 
 
 def test_status_of_the_watcher_says_so() -> None:
