@@ -11,6 +11,8 @@ import stat
 import sys
 from typing import TYPE_CHECKING, BinaryIO, Optional
 
+import msgspec
+
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
 from ostreewatchd.model import Finding, KubeletView, RuntimeView, Settings, Snapshot, SystemView
@@ -62,7 +64,7 @@ def see(options: argparse.Namespace, *, deep: bool = False) -> Judged:
 def see_host(*, deep: bool = False) -> Judged:
     """What is now on this host. Raises CouldNotKnow."""
     from ostreewatchd.observe.containers import ContainerLooker
-    from ostreewatchd.observe.host import HostGone
+    from ostreewatchd.observe.host import Host, HostGone
     from ostreewatchd.observe.look import look
 
     config, complaints = settings.load()
@@ -70,9 +72,13 @@ def see_host(*, deep: bool = False) -> Judged:
         print(f"ostreewatchctl: {complaint}", file=sys.stderr)
     asker = _Asker() if deep else None
     try:
+        with Host() as host:
+            doubt = host.doubt
         snapshot = look(config, ContainerLooker(remember=False), ledger.read(), deep=asker)
     except HostGone as error:
         raise CouldNotKnow(str(error)) from error
+    if doubt is not None:
+        snapshot = msgspec.structs.replace(snapshot, problems=(doubt, *snapshot.problems))
     return config, snapshot, judge(snapshot)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import shlex
 from collections.abc import Iterator
 from typing import Callable, Optional
 
@@ -49,7 +50,7 @@ class Rule:
         self, container: Container, bind: Bind, *, expected: Reference, owed: bool, because: str, remedy: str = ""
     ) -> Finding:
         """The bind is not what the container would get now. `remedy`: where the rule's cure is not the one."""
-        remedy = remedy or (self.cure.value if owed else f"on request: {self.cure.value}")
+        remedy = remedy or (self.cure.value if owed else by_hand(container))
         return self._finding(container, bind, "stale", owed, because, remedy, expected.sight)
 
     def will_be_stale(
@@ -104,6 +105,14 @@ class Rule:
             remedy=remedy,
             evidence=tuple(evidence),
         )
+
+
+def by_hand(container: Container) -> str:
+    """What a person would type to have it restarted: the product does it for nobody who asks."""
+    return (
+        f"on request, by root on the node: `crictl stop {shlex.quote(container.id[:12])}`; kubelet starts it again"
+        " in place where its restart policy says so; ostreewatchd does not do it"
+    )
 
 
 def subject_of(container: Container) -> Subject:

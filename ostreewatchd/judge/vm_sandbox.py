@@ -7,6 +7,7 @@ shared by virtiofs, from a bind that was made when the container was started).""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ostreewatchd.judge.rule import Cure, Rule
@@ -29,5 +30,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             path="/",
             reason=f"sandbox {sandbox.sandbox_id[:12]} is a virtual machine ({sandbox.shim}): its mounts are the"
             " guest's and cannot be looked at from the host",
-            remedy=f"on request, where the pod has directories of the host: {rule.cure.value}",
+            remedy="on request, where the pod has directories of the host, by who may delete pods there:"
+            f" `kubectl delete pod --namespace {shlex.quote(sandbox.pod.namespace)} {shlex.quote(sandbox.pod.name)}`,"
+            " so that its controller makes it anew; ostreewatchd does not do it",
         )

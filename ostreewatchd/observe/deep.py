@@ -4,8 +4,9 @@ kubelet. Each answers within its deadline or is a problem with its reason."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from ostreewatchd.model import KubeletView, RuntimeContainer, RuntimePod, RuntimeView, SystemView
@@ -62,14 +63,14 @@ def _soft_reboots(systemd: Systemd) -> Optional[int]:
 
 def _runtime(sockets: Sequence[str]) -> RuntimeView:
     """The first of the sockets that answers; kubelet's own is the only one, where it names one."""
-    problems = []
+    problems: dict[str, str] = {}
     for socket in sockets:
         try:
             with Runtime.connect(socket, deadline=_DEADLINE) as runtime:
                 sandboxes, containers = runtime.sandboxes(), runtime.containers()
                 ends = _ends(runtime, sandboxes, containers)
         except PeerError as error:
-            problems.append(str(error))
+            problems[socket] = str(error)
             continue
         return RuntimeView(
             socket=socket,
@@ -98,7 +99,14 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
                 for one in containers
             ),
         )
-    return RuntimeView(socket="", problem="; ".join(problems))
+    return RuntimeView(socket="", problem="; ".join(_of_what_is_here(problems)))
+
+
+def _of_what_is_here(problems: Mapping[str, str]) -> list[str]:
+    """Of each socket its problem; where some are in directories that are there, of those alone: the others are of
+    runtimes that the node does not have."""
+    here = [text for socket, text in problems.items() if os.path.isdir(os.path.dirname(socket))]
+    return here or list(problems.values())
 
 
 def _ends(runtime: Runtime, sandboxes: Sequence[Sandbox], containers: Sequence[Listed]) -> dict[str, float]:

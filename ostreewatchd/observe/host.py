@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-from ostreewatchd.model import Flag, Sight
+from ostreewatchd.model import Flag, Problem, Sight
 from ostreewatchd.parse import cgroup
 from ostreewatchd.parse.mountinfo import MountTable, deployment_of, parse
 from ostreewatchd.peers import proc
@@ -63,6 +63,22 @@ class Host:
             return cgroup.container_ids(proc.read(1, "cgroup") or b"")
         except proc.Unreadable as error:
             raise HostGone(error.what) from error
+
+    @functools.cached_property
+    def doubt(self) -> Optional[Problem]:
+        """Why PID 1 may not be the host's. In a PID namespace of its own (unshare(1), a container without hostPID) a
+        program sees another one, and nothing of the host's processes. The units run where PID 1 is systemd; a person
+        may be anywhere. Raises HostGone."""
+        try:
+            if cgroup.is_managers(proc.read(1, "cgroup") or b""):
+                return None
+        except proc.Unreadable as error:
+            raise HostGone(error.what) from error
+        what = (
+            "it is not in systemd's init.scope, so it is hardly the host's: run this on the host, not in a PID"
+            " namespace of its own (a container without hostPID)"
+        )
+        return Problem(where="PID 1", what=what)
 
     def table_now(self) -> MountTable:
         """The mount table as it is by now: the same one if nothing was mounted since. Raises HostGone."""

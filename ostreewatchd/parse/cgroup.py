@@ -17,6 +17,7 @@ from collections.abc import Iterator, Set
 _CONTAINER = re.compile(rb"(?<=[/:-])(?:(conmon)-)?([0-9a-f]{64})(?:\.scope)?(?=$|/)")
 _POD = re.compile(rb"[/-]pod([0-9a-f]{8}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{12})")
 _PERSONS = re.compile(rb"/user@[0-9]+\.service/")
+_MANAGERS = re.compile(rb"(?<!\.service)/init\.scope$", re.MULTILINE)
 _UNIT = re.compile(rb"/([^/\n]+\.(?:service|scope))(?=$|/)", re.MULTILINE)
 
 
@@ -46,6 +47,12 @@ def pod_of(data: bytes) -> str:
 def container_ids(data: bytes) -> frozenset[str]:
     """All that the path names."""
     return frozenset(match.group(2).decode() for line in data.split(b"\n") for match in _CONTAINER.finditer(line))
+
+
+def is_managers(data: bytes) -> bool:
+    """Whether a systemd system manager is in it: init.scope is where that is, in any namespace and in any container
+    that boots one (systemd.special(7)). A user's manager has one too, and is none of them."""
+    return _MANAGERS.search(data) is not None
 
 
 def unit(data: bytes) -> str:

@@ -230,6 +230,10 @@ class FakeHost:
             os.write(fd, b"0")
             os.close(fd)
 
+    def join_init_scope(self) -> None:
+        """This process is PID 1, and now in the cgroup in which systemd has itself."""
+        self._join("init.scope")
+
     def look(self) -> Snapshot:
         """A look as the watcher does it, with its memory."""
         return look(Settings(), self._looker, History())

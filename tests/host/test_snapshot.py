@@ -71,6 +71,7 @@ def fake_host(folder: Path) -> FakeHost:
         main(["plan"])  # What is imported late is, before the root is another one.
     os.environ["API_TOKEN"] = SECRETS["env"]
     host = FakeHost(folder)
+    host.join_init_scope()
     os.mkdir("/dev")
     os.mknod("/dev/urandom", stat.S_IFCHR | 0o666, os.makedev(1, 9))  # grpc wants it.
     return host

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from ostreewatchd.observe.deep import _runtime
 from ostreewatchd.peers.cri import runtime_pb2 as pb
@@ -64,3 +65,15 @@ def test_one_that_is_gone_meanwhile_is_no_problem(fake: FakeRuntime) -> None:
     fake.faults["ContainerStatus"] = refuse(StatusCode.NOT_FOUND, "gone")
     view = _runtime([str(fake.socket)])
     assert not view.problem and all(one.finished_at is None for one in view.containers)
+
+
+def test_only_a_runtime_that_the_node_has_is_said_to_be_down(tmp_path: Path) -> None:
+    """containerd is down: CRI-O's socket, which the platform may have too, is none of this node's."""
+    (tmp_path / "containerd").mkdir()
+    sockets = [f"{tmp_path}/{name}/a.sock" for name in ("containerd", "crio")]
+    view = _runtime(sockets)
+    assert sockets[0] in view.problem and "crio" not in view.problem, view.problem
+    assert "give the path" not in view.problem, "there is no such setting"
+    (tmp_path / "containerd").rmdir()
+    view = _runtime(sockets)
+    assert all(socket in view.problem for socket in sockets), "none is known to be the node's"

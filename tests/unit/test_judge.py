@@ -85,6 +85,7 @@ def test_anything_else_is_noted(host_path: str) -> None:
     finding = only(world().host(host_path, NEW).container("a").bind(host_path, OLD))
     assert finding.verdict == "stale" and not finding.owed
     assert "is no CNI configuration directory" in finding.reason and finding.remedy.startswith("on request")
+    assert f"`crictl stop {finding.subject.container_id[:12]}`" in finding.remedy and "by root" in finding.remedy
 
 
 @pytest.mark.parametrize("via", ["/", "/etc", "/etc/cni"])

@@ -88,6 +88,8 @@ def test_a_hotfix_without_its_overlay() -> None:
 def test_an_overlay_without_its_flag_is_not_known() -> None:
     """ostree-sysroot.c: the mount comes first."""
     assert found(unlocked()) == [("unknown", "/usr", "overlay-without-flag")]
+    (one,) = judge(unlocked().snapshot())
+    assert "If it is still missing" in one.remedy, "not: look again, for ever"
 
 
 def applying(age: float, **state: Any) -> World:

@@ -91,6 +91,24 @@ def test_unit_of_a_cgroup(text: str, unit: str) -> None:
     assert cgroup.unit(text.encode()) == unit
 
 
+@pytest.mark.parametrize(
+    ("text", "is_systemds"),
+    [
+        ("0::/init.scope\n", True),
+        ("9:name=systemd:/machine.slice/node/payload/init.scope\n8:pids:/machine.slice/node\n", True),
+        (f"2:pids:/docker/{INNER}/init.scope\n0::/\n", True),
+        ("0::/../../../../init.scope\n", True),
+        ("0::/\n", False),
+        ("0::/user.slice/user-0.slice/session-3.scope\n", False),
+        ("0::/user.slice/user-0.slice/user@0.service/init.scope\n", False),
+        (f"0::/kubepods/pod{UID}/{ID}\n", False),
+        ("0::/init.scope/x\n", False),
+    ],
+)
+def test_where_systemd_is(text: str, is_systemds: bool) -> None:
+    assert cgroup.is_managers(text.encode()) == is_systemds
+
+
 def stat_line(command: str) -> bytes:
     return f"4711 ({command}) S 1203 4711 4711 0 -1 4194560 {' '.join(['7'] * 12)} 987654 1 2 3\n".encode()
 

@@ -164,6 +164,7 @@ def test_nothing_but_a_launcher_ends_the_interpreter() -> None:
     wrong = [
         f"{one.where}:{node.lineno}"
         for one in modules()
+        if not one.where.endswith("/__main__.py")
         for node in ast.walk(one.tree)
         if (isinstance(node, ast.Attribute) and node.attr in ("exit", "_exit") and _name(node.value) in ("sys", "os"))
         or (isinstance(node, ast.Name) and node.id in ("exit", "quit", "SystemExit"))

@@ -3,7 +3,8 @@
 
 `flag-without-mount`: the unlock was made in another mount namespace, or `/` is private: whoever asks libostree hears
 "unlocked" and the host has nothing of it. `hotfix-without-overlay`: the overlay that each boot has to make was not
-made. `overlay-without-flag`: the flag follows its mount by a moment, so a second look may find both.
+made. `overlay-without-flag`: the flag follows its mount by a moment, so a second look may find both;
+later it comes no more.
 
 Source: ostree-sysroot.c (ostree_sysroot_deployment_unlock: first the mount, then the flag); ostreedev/ostree#2653;
 coreos/fedora-coreos-tracker#2087."""
@@ -47,6 +48,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             "/usr",
             because=f"overlay-without-flag: /usr has the overlay of an unlock ({live.usr_overlay}), and"
             " libostree does not say that it is unlocked",
-            remedy="look again in a moment: the flag follows its mount",
+            remedy="look again: the flag follows its mount at once. If it is still missing the overlay was mounted by"
+            " hand, or the flag was removed: what was changed in /usr is gone after the next reboot",
             evidence=(live.usr_mount,),
         )

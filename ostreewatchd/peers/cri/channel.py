@@ -182,7 +182,7 @@ def _translated(error: Any, socket: str, verb: str, limit: float, took: float, a
 
 
 def _check_socket(path: str) -> None:
-    hint = "start the container runtime, or give the path of its CRI socket"
+    hint = "start the container runtime: `systemctl status` of its unit says why it is down"
     if not path.startswith("/") or "\0" in path:
         raise RuntimeUnavailable(f"{_line(ascii(path), 120)} is no absolute path of a socket", hint)
     if len(os.fsencode(path)) > _MAX_PATH:
