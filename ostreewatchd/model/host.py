@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Literal, Optional
 
 from ostreewatchd.model.record import Record
 from ostreewatchd.model.sight import Identity
+
+UsrClassName = Literal["self", "other-deployment", "ostree-overlay", "sysext", "deleted", "foreign"]
+"""What the visible mount of /usr makes of it."""
+UsrOverlay = Literal["", "development", "transient", "hotfix", "bootc"]
+"""Of an ostree-overlay its kind."""
 
 
 def short_name(deployment: str) -> str:
@@ -31,13 +36,12 @@ class Deployments(Record, frozen=True, kw_only=True):
 
 
 class Live(Record, frozen=True, kw_only=True):
-    """What `/usr` and `/etc` mean now. `usr_class`: self, other-deployment, ostree-overlay, sysext, deleted,
-    foreign."""
+    """What `/usr` and `/etc` mean now."""
 
     deployments: Deployments
-    usr_class: str
-    usr_overlay: str = ""
-    """Of an ostree-overlay its kind, as its mount tells: development, transient, hotfix, or bootc."""
+    usr_class: UsrClassName
+    usr_overlay: UsrOverlay = ""
+    """As its mount tells."""
     usr_mount: str = ""
     etc_mount: str = ""
     fingerprint: str = ""

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Literal, Optional
 
-from ostreewatchd.model.record import Record
+from ostreewatchd.model.record import Record, Unsigned
 
 
 class Identity(Record, frozen=True, kw_only=True):
     """What a path *is*: compare both numbers, always (an overlay keeps the inode and changes the device)."""
 
-    dev: int
-    ino: int
+    dev: Unsigned
+    ino: Unsigned
 
     def __str__(self) -> str:
         return f"{self.dev}:{self.ino}"

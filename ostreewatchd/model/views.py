@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Literal, Optional
 
 from ostreewatchd.model.record import Record
+
+KubeletRefusal = Literal[
+    "", "kubelet-inactive", "kubelet-not-answering", "kubelet-unhealthy", "api-server-out-of-reach"
+]
 
 
 class RuntimePod(Record, frozen=True, kw_only=True):
@@ -63,7 +67,7 @@ class KubeletView(Record, frozen=True, kw_only=True):
     pid: Optional[int] = None
     problem: str = ""
     """Why it would not, or why that is not known; empty: it would."""
-    refusal: str = ""
+    refusal: KubeletRefusal = ""
     """The name of the refusal that `problem` is."""
     static_pods: tuple[StaticPod, ...] = ()
 

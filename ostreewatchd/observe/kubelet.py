@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import KubeletView, RuntimeView, StaticPod
+from ostreewatchd.model.views import KubeletRefusal
 from ostreewatchd.observe.host import Host
 from ostreewatchd.parse import cgroup, kubeconfig, kubeletconfig, manifest
 from ostreewatchd.parse.kubeletconfig import KubeletConfig
@@ -58,6 +59,7 @@ def view(kubelet: Optional[Kubelet], host: Host, platform: Platform, runtime: Ru
         return KubeletView(refusal="kubelet-inactive", problem="no kubelet process is running")
     own = kubelet.config.static_pod_path
     pods = _static_pods(host, (own,) if own else platform.manifests)
+    refusal: KubeletRefusal
     refusal, problem = _health(kubelet.config.healthz())
     if not refusal and kubelet.kubeconfig and not _has_talked(host, kubelet, runtime):
         problem = _api_server_problem(host, kubelet.kubeconfig)
@@ -65,7 +67,7 @@ def view(kubelet: Optional[Kubelet], host: Host, platform: Platform, runtime: Ru
     return KubeletView(pid=kubelet.pid, refusal=refusal, problem=problem, static_pods=pods)
 
 
-def _health(url: str) -> tuple[str, str]:
+def _health(url: str) -> tuple[KubeletRefusal, str]:
     """The name of a refusal and its reason, or two empty strings."""
     if not url:
         return "kubelet-not-answering", "its healthz is turned off (healthzPort 0), so its health is not known"

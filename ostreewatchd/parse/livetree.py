@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+from ostreewatchd.model.host import UsrClassName, UsrOverlay
 from ostreewatchd.parse.mountinfo import Mount, covers, deployment_of
 
 _UNLOCKED = ("lowerdir=usr,", "ostree-unlock-ovl.", "usr-transient", ".usr-ovl-upper")
@@ -17,11 +18,10 @@ _NATIVE = ("composefs:", "transient:composefs=")
 
 
 class UsrClass(NamedTuple):
-    """`name`: self, other-deployment, ostree-overlay, sysext, deleted or foreign. `overlay`: of an ostree-overlay
-    its kind: development, transient, hotfix, or bootc."""
+    """The class, and of an ostree-overlay its kind."""
 
-    name: str
-    overlay: str = ""
+    name: UsrClassName
+    overlay: UsrOverlay = ""
 
 
 def usr_class(mount: Optional[Mount], booted: str) -> UsrClass:

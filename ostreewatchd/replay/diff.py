@@ -16,6 +16,8 @@ Key = tuple[str, ...]
 def diff(before: Snapshot, after: Snapshot) -> list[str]:
     """One change a line; what belongs to a line is indented below it. The first line says what is compared."""
     lines = [*_frame(before, after)]
+    if before.anonymized != after.anonymized:
+        return lines  # Each name would have come or gone.
     changes = [
         *_live(before, after),
         *_flags(before, after),
@@ -33,7 +35,11 @@ def _frame(before: Snapshot, after: Snapshot) -> Iterator[str]:
     yield f"from {one} to {two}, {after.taken_at - before.taken_at:.0f} s later"
     if after.taken_at < before.taken_at:
         yield "the first is the younger one: what follows goes back in time"
-    if before.anonymized or after.anonymized:
+    if before.anonymized != after.anonymized:
+        which = "first" if before.anonymized else "second"
+        yield f"not compared: the {which} is anonymized and the other is not; take the originals of both"
+        return
+    if before.anonymized:
         yield "anonymized: each snapshot has names of its own, so the same name need not be the same thing"
     if before.node.name != after.node.name:
         yield "these are different nodes"

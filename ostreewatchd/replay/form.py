@@ -81,11 +81,11 @@ def load(data: bytes) -> Snapshot:
 
 
 def _check_kind(document: Any) -> None:
-    if not isinstance(document, dict) or not {"product", "taken_at", "node", "live"} <= document.keys():
+    if not isinstance(document, dict) or not {"format", "product", "taken_at", "node", "live"} <= document.keys():
         raise NotASnapshot(
-            "it is JSON, and not a snapshot of ostreewatchctl's: it lacks product, time, node or live state"
+            "it is JSON, and not a snapshot of ostreewatchctl's: it lacks format, product, time, node or live state"
         )
-    known = document.setdefault("format", 1)
+    known = document["format"]
     if not isinstance(known, int) or isinstance(known, bool) or known < 1:
         raise Damaged(f"it is a damaged snapshot: its format is {str(known)[:40]!r}, and must be a number from 1 on")
     if known > SNAPSHOT_FORMAT:

@@ -36,7 +36,7 @@ def up(name: str, product: plan.Choice) -> int:
 
 
 def sh(name: str, command: list[str]) -> int:
-    """A shell, or a command, on a node."""
+    """A shell on a node, or the command that is given after --."""
     node = Node.attach(name)
     argv = node.command(command or ["/bin/bash", "-l"])
     os.execvpe(argv[0], argv, node.environment())
@@ -107,7 +107,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb, function in (("up", up), ("sh", sh), ("patch", patch)):
-        one = verbs.add_parser(verb, help=function.__doc__)
+        usage = "%(prog)s [-h] [NAME] [-- COMMAND ...]" if verb == "sh" else None
+        one = verbs.add_parser(verb, help=function.__doc__, description=function.__doc__, usage=usage)
         one.add_argument("name", nargs="?", default=DEFAULT_NAME, metavar="NAME")
         if verb == "up":
             which = one.add_mutually_exclusive_group()

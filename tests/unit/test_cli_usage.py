@@ -75,3 +75,11 @@ def test_an_error_of_systemds_has_no_jokes(code: int) -> None:
     """pystemd's own text of a base error is one."""
     said = systemd._text(pystemd.dbusexc.DBusBaseError(code, err_message="Could not open a bus to DBus"))
     assert said == f"Could not open a bus to DBus: {os.strerror(-code)}"
+
+
+def test_the_lab_tells_where_a_command_goes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.lab", "sh", "--help"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "[NAME] [-- COMMAND ...]" in done.stdout, done.stdout

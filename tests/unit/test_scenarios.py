@@ -13,7 +13,7 @@ from ostreewatchd.judge import judge
 from ostreewatchd.plan import plan
 from tests.scenarios.kit.catalogue import FOLDER, names, scenario
 from tests.scenarios.kit.expect import Expected, differences
-from tests.scenarios.kit.page import PAGE, page
+from tests.scenarios.kit.page import PAGE, page, refusals_of_the_readme
 from tests.scenarios.kit.recorded import load, save
 
 
@@ -70,3 +70,10 @@ def test_one_more_or_one_less_is_told() -> None:
     assert differences(one.expect._replace(problems=("x",)), findings, made)
     reworded = tuple((*row[:4], "another reason") for row in one.expect.findings)
     assert differences(Expected(findings=reworded, steps=one.expect.steps), findings, made)
+
+
+def test_the_page_has_each_refusal_of_the_readme() -> None:
+    """Also those that come up during a run, so that no saved look has them."""
+    means = refusals_of_the_readme()
+    assert {"stop-failed", "container-will-not-stop", "kubelet-unhealthy", "api-server-out-of-reach"} <= means.keys()
+    assert not [name for name in means if f"\n- `{name}`" not in page()]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,11 @@ def changed(**what: object) -> bytes:
         (changed(format=SNAPSHOT_FORMAT + 1, containers="of another type"), form.NewerFormat, "use a newer one"),
         (changed(format="1"), form.Damaged, "its format"),
         (changed(format=True), form.Damaged, "its format"),
+        (json.dumps({key: value for key, value in json.loads(FILE).items() if key != "format"}).encode(),
+         form.NotASnapshot, "lacks format"),
+        (FILE.replace(b'"usr_class": "other-deployment"', b'"usr_class": "mine"'), form.Damaged, "$.live.usr_class"),
+        (changed(kubelet={"refusal": "no"}), form.Damaged, "$.kubelet.refusal"),
+        (re.sub(b'"ino": [0-9]+', b'"ino": -1', FILE), form.Damaged, ".identity.ino"),
         (changed(format=0), form.Damaged, "its format"),
         (changed(taken_at="now"), form.Damaged, "$.taken_at"),
         (changed(taken_at=1e300), form.Damaged, "$.taken_at"),

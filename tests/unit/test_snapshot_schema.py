@@ -39,6 +39,8 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
     kind = schema["type"]
     if not isinstance(value, kinds[kind]) or (kind in ("integer", "number") and isinstance(value, bool)):
         return False
+    if "minimum" in schema and value < schema["minimum"]:
+        return False
     if kind == "array":
         return all(fits(one, schema["items"]) for one in value)
     if kind == "object" and "properties" in schema:
@@ -61,8 +63,8 @@ def test_saved_snapshots_fit(data: bytes) -> None:
 
 def test_all_words_of_it_are_known_here() -> None:
     """Else `fits` would take for valid what it does not understand."""
-    known = {"$ref", "anyOf", "enum", "type", "items", "properties", "required", "additionalProperties", "default",
-             "description", "title", "$comment", "$defs", "$schema"}  # fmt: skip
+    known = {"$ref", "anyOf", "enum", "type", "minimum", "items", "properties", "required", "additionalProperties",
+             "default", "description", "title", "$comment", "$defs", "$schema"}  # fmt: skip
 
     def words(schema: Any) -> set[str]:
         found = set(schema)

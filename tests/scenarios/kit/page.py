@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from ostreewatchd.judge import RULES
@@ -50,8 +51,19 @@ def _refusals(known: Iterable[Scenario]) -> Iterator[str]:
     for one in known:
         for name in dict.fromkeys(row[0] for row in one.expect.refusals):
             shown.setdefault(name, []).append(one)
-    for name in sorted(shown):
-        yield f"- `{name}`: " + ", ".join(_link(one) for one in shown[name])
+    means = refusals_of_the_readme()
+    for name in sorted({*shown, *means}):
+        if name in shown:
+            yield f"- `{name}`: " + ", ".join(_link(one) for one in shown[name])
+        else:
+            yield f"- `{name}` (without a scenario): {means[name]}"
+
+
+def refusals_of_the_readme() -> dict[str, str]:
+    """Each name of its table, and what it means."""
+    _, _, text = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## When it refuses\n")
+    rows = re.findall(r"^\| (`.*`) \| (.*) \|$", text.partition("\n## ")[0], re.MULTILINE)
+    return {name: means for names, means in rows for name in re.findall(r"`([a-z-]+)`", names)}
 
 
 def _line(one: Scenario, states: str = "") -> str:
