@@ -33,6 +33,8 @@ class _Key(NamedTuple):
 
 
 _MODES = get_args(Mode)
+_IF_MISTAKEN = {"mode": "observe"}
+"""What a mistake in a key means, where that is not its default: fewer restarts than were meant, never more."""
 _KEYS = {
     ("Watch", "SettleSec"): _Key("settle", "seconds", 0.05, 60),
     ("Watch", "SettleCapSec"): _Key("settle_cap", "seconds", 5, 86400),
@@ -69,13 +71,24 @@ def parse(file: str, data: bytes) -> tuple[dict[str, object], list[Complaint]]:
         if not equals:
             complaints.append(Complaint(file, number, f"neither a section nor Key=value: {line[:80]!r}"))
         elif key is None:
-            complaints.append(Complaint(file, number, _unknown(section, name)))
+            complaints.append(Complaint(file, number, _unknown(section, name) + _mistaken(name, values)))
         else:
             try:
                 values[key.field] = _value(key, text)
             except ValueError as error:
-                complaints.append(Complaint(file, number, f"{name}={text[:80]!r}: {error}"))
+                what = f"{name}={text[:80]!r}: {error}"
+                complaints.append(Complaint(file, number, what + _mistaken(name, values)))
     return values, complaints
+
+
+def _mistaken(name: str, values: dict[str, object]) -> str:
+    """Put what a mistake in this key means into `values`, and say so; empty: the mistake is as if it was not there."""
+    said = ""
+    for (_, known), key in _KEYS.items():
+        if known == name and key.field in _IF_MISTAKEN:
+            values[key.field] = _IF_MISTAKEN[key.field]
+            said = f"; taken as {name}={values[key.field]}"
+    return said
 
 
 def _unknown(section: str, name: str) -> str:

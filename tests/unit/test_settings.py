@@ -54,8 +54,8 @@ def test_an_unknown_key_is_named_with_file_and_line_and_the_rest_holds() -> None
 
 
 def test_a_key_in_the_wrong_section() -> None:
-    _, (complaint,) = parse("f", b"[Watch]\nMode=observe\n")
-    assert complaint.what == "unknown key Mode in section [Watch]: it belongs into [Remediation]"
+    values, (complaint,) = parse("f", b"[Watch]\nProofSec=1\n")
+    assert not values and complaint.what == "unknown key ProofSec in section [Watch]: it belongs into [Remediation]"
 
 
 def test_an_unknown_section() -> None:
@@ -101,10 +101,26 @@ def test_a_bad_value(line: str, why: str) -> None:
     assert not values and complaint.line == 2 and why in complaint.what
 
 
-@pytest.mark.parametrize("text", ["Heal", "off", "", "observe heal"])
-def test_a_bad_mode_leaves_the_default(text: str) -> None:
+@pytest.mark.parametrize("text", ["Heal", "Observe", "off", "", "observe heal"])
+def test_a_bad_mode_is_observe(text: str) -> None:
+    """Who wrote it meant another mode than the default, and a restart cannot be taken back."""
     values, (complaint,) = parse("f", f"[Remediation]\nMode={text}\n".encode())
-    assert not values and "must be heal or observe" in complaint.what
+    assert values == {"mode": "observe"}
+    assert complaint.what.endswith("must be heal or observe; taken as Mode=observe")
+
+
+@pytest.mark.parametrize("section", ["", "[Watch]", "[Remediate]"])
+def test_a_mode_in_the_wrong_section_is_observe(section: str) -> None:
+    values, complaints = parse("f", f"{section}\nMode=observe\n".encode())
+    assert values == {"mode": "observe"} and complaints[-1].what.endswith("; taken as Mode=observe")
+
+
+def test_a_later_file_mends_a_mistaken_mode(places: tuple[Path, Path]) -> None:
+    write(places[0] / "ostreewatchd.conf", "[Remediation]\nMode=off\n")
+    found, complaints = load(places)
+    assert found.mode == "observe" and "taken as Mode=observe" in complaints[0]
+    write(places[0] / "ostreewatchd.conf.d/10-mode.conf", "[Remediation]\nMode=heal\n")
+    assert load(places)[0].mode == "heal"
 
 
 def test_a_file_of_absurd_size_is_not_read() -> None:
