@@ -19,7 +19,7 @@ COULD_NOT_KNOW = 3
 _VERBS = (status, scan, explain, plan, remediate, pause, resume, history, snapshot)
 _DESCRIPTION = "Shows what a live switch left in the old deployment, and why it is or is not restarted."
 _EPILOG = (
-    "exit status: 0 nothing owed, 1 something is owed, 2 usage, 3 could not know, 4 acted and not cured."
+    "exit status: 0 nothing owed, 1 something is owed or refused, 2 usage, 3 could not know, 4 acted and not cured."
     " What looks at this host needs root; --from and history do not."
 )
 

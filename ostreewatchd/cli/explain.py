@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ostreewatchd.cli import explainhost
-from ostreewatchd.cli.world import from_argument, see
+from ostreewatchd.cli.world import from_argument, may_be_owed, see
 from ostreewatchd.judge import RULES
 from ostreewatchd.judge.rule import subject_of
 from ostreewatchd.model import Finding, Plan, Refusal, Subject
@@ -59,7 +59,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         for line in explain(mine, made):
             print(printable(line))
-    return 1 if any(finding.owed for finding in mine) else 0
+    refused = any(True for finding in mine for _ in _refusals(finding, made))
+    if refused or any(finding.owed for finding in mine):
+        return 1
+    return 3 if any(may_be_owed(snapshot, finding) for finding in mine) else 0
 
 
 def matches(subject: Subject, text: str) -> bool:
@@ -76,6 +79,7 @@ def as_object(findings: Sequence[Finding], made: Plan) -> dict[str, Any]:
                 "proves": rules[finding.rule].proves,
                 "source": rules[finding.rule].source,
                 "steps": [msgspec.to_builtins(one) for one in made.steps if one.subject == finding.subject],
+                "would": [msgspec.to_builtins(one) for one in made.would if one.subject == finding.subject],
                 "refusals": [msgspec.to_builtins(one) for one in _refusals(finding, made)],
             }
             for finding in findings
@@ -97,7 +101,7 @@ def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
         yield f"  remedy   {finding.remedy}"
         yield from _step(finding, made)
         if finding.verdict == "stale":
-            step = next((one for one in made.steps if one.subject == finding.subject), None)
+            step = next((one for one in (*made.steps, *made.would) if one.subject == finding.subject), None)
             yield f"  smaller  {step.smaller if step else SMALLER}"
             yield f"  larger   {step.larger if step else LARGER}"
 
@@ -115,10 +119,11 @@ def _about(finding: Finding) -> Iterator[str]:
 
 
 def _step(finding: Finding, made: Plan) -> Iterator[str]:
-    for step in made.steps:
+    for step in (*made.steps, *made.would):
         if finding.owed and step.subject == finding.subject:
             how = f" (grace {step.grace} s)" if step.kind == "stop-container" else ""
-            yield f"  step     {step.kind.replace('-', ' ')}{how}: {step.because}"
+            held = "" if step in made.steps else "held back: "
+            yield f"  step     {held}{step.kind.replace('-', ' ')}{how}: {step.because}"
             yield "           preStop hooks do not run: they are kubelet's, and kubelet is not asked"
     for refusal in _refusals(finding, made):
         at = f" ({words.when(refusal.ends_at)})" if refusal.ends_at is not None else ""

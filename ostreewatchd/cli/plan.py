@@ -21,11 +21,13 @@ def run(options: argparse.Namespace) -> int:
     made = plan(snapshot, findings, config)
     if options.json:
         print(json_text(made))
-        return exit_status(snapshot, findings)
+        return exit_status(snapshot, findings, made)
     for number, step in enumerate(made.steps, start=1):
         print(f"{number}. {words.step(step)}")
+    for step in made.would:
+        print(f"-  held back: {words.step(step)}")
     for refusal in made.refusals:
         print(f"-  {words.refusal(refusal)}")
     if not made.steps and not made.refusals:
         print("nothing is owed")
-    return exit_status(snapshot, findings)
+    return exit_status(snapshot, findings, made)

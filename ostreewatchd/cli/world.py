@@ -15,7 +15,8 @@ import msgspec
 
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Finding, KubeletView, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import Finding, KubeletView, Plan, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.plan.moment import bind_of
 from ostreewatchd.replay import form
 
 if TYPE_CHECKING:
@@ -139,12 +140,25 @@ def _bounded(file: BinaryIO) -> bytes:
     return file.read(form.MAX_BYTES + 1)
 
 
-def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...]) -> int:
-    """0 nothing owed, 1 owed or a cure without its proof yet, 3 where nothing owed was seen and something owed may be
-    behind what was not read."""
+def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...], made: Optional[Plan] = None) -> int:
+    """0 nothing owed, 1 owed, refused, or a cure without its proof yet, 3 where nothing owed was seen and something
+    owed may be behind what was not read or could not be judged."""
     if any(finding.owed for finding in findings) or any(not act.outcome for act in snapshot.history.acts):
         return 1
+    if made is not None and made.refusals:
+        return 1
+    if any(may_be_owed(snapshot, finding) for finding in findings):
+        return 3
     return 3 if snapshot.problems else 0
+
+
+def may_be_owed(snapshot: Snapshot, finding: Finding) -> bool:
+    """Whether it is unknown of what would be owed if it was stale: a container's own, writable CNI directory."""
+    container = snapshot.container(finding.subject.container_id)
+    bind = bind_of(container, finding) if container is not None else None
+    if finding.verdict != "unknown" or bind is None:
+        return False
+    return bind.writable and not bind.via and bool(snapshot.cni_directory_of(finding.path))
 
 
 def unit_states() -> dict[str, str]:

@@ -67,7 +67,9 @@ class Refusal(Record, frozen=True, kw_only=True):
 
 
 class Plan(Record, frozen=True, kw_only=True):
-    """Ordered steps and refusals. Nothing owed: both are empty."""
+    """Ordered steps and refusals. Nothing owed: all are empty."""
 
     steps: tuple[Step, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    would: tuple[Step, ...] = ()
+    """To be shown and never done: the steps that only refusals of the whole node, or Mode=observe, hold back."""

@@ -24,15 +24,18 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     outcomes = [step_or_refusal(snapshot, mine) for mine in _by_subject(owed)]
     steps = sorted((one for one in outcomes if isinstance(one, Step)), key=lambda one: _rank(snapshot.writers, one))
     refusals = [one for one in outcomes if isinstance(one, Refusal)]
-    steps, held = breaker.hold(snapshot, findings, steps)
+    let, held = breaker.hold(snapshot, findings, steps)
     whole_node = (*node.refusals(snapshot, settings), *(one for one in held if one.subject is None))
-    if whole_node:
-        return Plan(refusals=(*whole_node, *lost))
+    if not any(one.subject is None for one in held):
+        steps = let
     steps, spent = budget.limit(snapshot, steps, settings)
-    refusals += [*held, *spent]
-    if settings.mode == "observe":
-        refusals += [_only_observed(step) for step in steps]
-        steps = []
+    observed = [_only_observed(step) for step in steps] if settings.mode == "observe" else []
+    if whole_node:
+        # What holds for one subject may be another thing once the node is as it should be; an order stays one.
+        return Plan(refusals=(*whole_node, *observed, *lost), would=tuple(steps))
+    refusals += [*held, *spent, *observed]
+    if observed:
+        return Plan(refusals=(*refusals, *lost), would=tuple(steps))
     return Plan(steps=tuple(steps), refusals=(*refusals, *lost))
 
 

@@ -114,6 +114,7 @@ def _without(plan: Plan, could_not: Mapping[tuple[str, str], Refusal]) -> Plan:
             *plan.refusals,
             *(could_not[step.subject.key] for step in plan.steps if step.subject.key in could_not),
         ),
+        would=plan.would,
     )
 
 
@@ -137,4 +138,6 @@ def _result(plan: Plan, findings: Sequence[Finding], did: Did) -> Result:
         return Result(NOT_CURED, f"{did}; a restart did not cure", plan)
     if owed:
         return Result(OWED, f"{did}; {owed} owed, {len(plan.refusals)} refused", plan)
+    if plan.refusals:
+        return Result(OWED, f"{did}; nothing known to be owed, {len(plan.refusals)} refused", plan)
     return Result(NOTHING_OWED, f"{did}; nothing owed", plan)

@@ -33,5 +33,6 @@ EXPECT = Expected(
             CNI,
             "kubelet, which binds this subPath, is in mount namespace",
         ),
-    )
+    ),
+    status=3,
 )

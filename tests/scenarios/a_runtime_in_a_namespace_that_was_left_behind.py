@@ -20,4 +20,5 @@ EXPECT = Expected(
         ("runtime-namespace", "unknown", "calico-node", CNI, "restarting it cures nothing"),
         ("runtime-namespace", "unknown", "calico-node", "/usr/lib/modules", "restarting it cures nothing"),
     ),
+    status=3,
 )

@@ -39,4 +39,5 @@ EXPECT = Expected(
         ("undeploy-danger", "wrong", "host", f"{_FIRST}/etc", "which is the live /etc"),
         ("undeploy-danger", "wrong", "host", f"{_FIRST}/usr", "which is the live /usr"),
     ),
+    status=3,
 )

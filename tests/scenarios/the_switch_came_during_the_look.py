@@ -30,4 +30,5 @@ EXPECT = Expected(
         ("stale-mount", "unknown", "calico-node", CNI, "so it is not known whether it shows deployment"),
         ("stale-mount", "unknown", "calico-node", "/etc/gone", "on the host: /etc/gone: No such file"),
     ),
+    status=3,
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ostreewatchd.cli.world import exit_status
 from ostreewatchd.judge import judge
 from ostreewatchd.plan import plan
 from tests.scenarios.kit.catalogue import FOLDER, names, scenario
@@ -25,6 +26,15 @@ def test_its_saved_snapshot_is_judged_as_expected(name: str) -> None:
     findings = judge(snapshot)
     wrong = differences(one.expect, findings, plan(snapshot, findings, one.settings), snapshot.problems)
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", names())
+def test_its_exit_status(name: str) -> None:
+    """Nothing that cannot be judged, and nothing that is refused, is all right."""
+    one = scenario(name)
+    snapshot = load(one.saved)
+    findings = judge(snapshot)
+    assert exit_status(snapshot, findings, plan(snapshot, findings, one.settings)) == one.expect.exit_status
 
 
 @pytest.mark.parametrize("name", names())

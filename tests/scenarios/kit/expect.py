@@ -21,6 +21,13 @@ class Expected(NamedTuple):
     """`(name, subject, phrase)`; no subject: it holds for the node."""
     problems: tuple[str, ...] = ()
     """Phrases of what could not be read."""
+    status: int | None = None
+    """`plan`'s exit status. None: 1 where something is owed or refused, else 0."""
+
+    @property
+    def exit_status(self) -> int:
+        owed = any("owed" in one[1] for one in self.findings)
+        return self.status if self.status is not None else int(owed or bool(self.refusals))
 
 
 def short(subject: Subject | None) -> str:
