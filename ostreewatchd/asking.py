@@ -17,8 +17,9 @@ _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
 """Seconds between requests while something stays owed; the last one repeats."""
 _PAUSE_ALARMED = 300.0
 """Seconds between requests when all that is left waits for a person, or for a time that is further away."""
-_ENDS_UNSEEN = frozenset({"cni-configuration-missing"})
-"""Alarms whose cause may end with nobody asking: a file that an operator or an installer puts there."""
+_ENDS_UNSEEN = frozenset({"cni-configuration-missing", "waits-for-restart"})
+"""Alarms whose cause may end with nobody asking: a file that an operator or an installer puts there, a
+container that kubelet starts at last."""
 _TAKEN_UP_WITHIN = 30.0
 """Seconds after which a request that nobody took up is an alarm."""
 _MAX_UNWRITTEN = 8

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ostreewatchd import settle
 from ostreewatchd.model import Refusal, Settings, Snapshot
 from ostreewatchd.plan import windows
+from ostreewatchd.plan.restarting import not_back
 
 
 def refusals(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
@@ -30,6 +31,7 @@ def refusals(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
         )
     yield from _by_order(snapshot, settings)
     yield from _peers(snapshot)
+    yield from not_back(snapshot, settings)
 
 
 def _system(snapshot: Snapshot) -> Iterator[Refusal]:

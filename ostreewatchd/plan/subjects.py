@@ -10,6 +10,7 @@ from ostreewatchd.model import Container, Finding, Refusal, RuntimePod, Snapshot
 from ostreewatchd.plan import backoff, hopeless, ladder
 from ostreewatchd.plan.moment import started_after
 from ostreewatchd.plan.policy import restart_policy
+from ostreewatchd.plan.restarting import NEW_SANDBOX
 
 BY_HAND = "when the container shows what the host has (a person's restart of its pod), or with the next switch"
 _AT_ONCE = "stopped at once: what it would do on exit it would do to the wrong tree"
@@ -19,8 +20,6 @@ LARGER = (
     " restarts the pod's other containers and runs its init containers again"
 )
 _LARGEST = "restart the runtime, only if what it starts shows the old directory too; a person's to order"
-_NEW_SANDBOX = 60.0
-"""Seconds that a new sandbox, its network and its init containers take, on top of ProofSec."""
 
 
 def step_or_refusal(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[Step, Refusal]:
@@ -63,7 +62,7 @@ def step_or_refusal(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[St
         sandbox_id=pod.sandbox_id,
         attempt=container.attempt,
         grace=0,
-        allowance=wait + (_NEW_SANDBOX if sandbox else 0.0),
+        allowance=wait + (NEW_SANDBOX if sandbox else 0.0),
         because=f"{findings[0].reason}; kubelet starts it again: {because}; "
         + (_others(snapshot, container, pod) if sandbox else _AT_ONCE),
         smaller=rung.smaller or SMALLER,

@@ -66,11 +66,19 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
     tries: Counter[tuple[str, str]] = Counter()
     could_not: dict[tuple[str, str], Refusal] = {}
     try:
+        known = ledger.history().switch
+        fingerprint = known.fingerprint if known is not None else ""
         for _ in range(_MAX_ROUNDS):
             snapshot = world.look(ledger.history(), deep=True)
             if snapshot.torn:
                 world.sleep(1.0)
                 continue
+            if fingerprint not in ("", snapshot.live.fingerprint):
+                # A new switch, of which more may follow: whoever asked may have asked before it.
+                fingerprint = snapshot.live.fingerprint
+                world.sleep(config.settle)
+                continue
+            fingerprint = snapshot.live.fingerprint
             findings = judge(snapshot)
             switch = _record_switch(ledger, snapshot, config)
             # With the switch that was just recorded: an act of an older one is over and waits for no proof.

@@ -259,6 +259,7 @@ MUTANTS: Mapping[str, Patch] = {
     "no lock": _instead(program, "_only_one", _no_lock),
     "refused taken for not done": _instead(Curer, "_runs_on", lambda *_: True),
     "interrupted acts stay open": _instead(cure, "_may_still_come", lambda *_: True),
+    "restart of an earlier switch not waited for": _in_plan("not_back", lambda *_: ()),
     "not resumed": _instead(Curer, "resume", lambda *_: Outcome("", "later")),
     "switch not told from the one before": _stale_switch,
     "asks only once": _instead(asking.Asker, "_again", lambda self: None),

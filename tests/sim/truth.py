@@ -49,6 +49,8 @@ class Facts(NamedTuple):
     """Ids of those that cannot be looked into."""
     lost: frozenset[str]
     """Ids of those that have configuration which the host lacks."""
+    down: dict[tuple[str, str], str]
+    """Key: id of the container that has ended, of those whose pod's sandbox is up."""
     ready: frozenset[str]
     """Uids of pods whose sandbox is up."""
     epoch: int
@@ -133,6 +135,7 @@ class Truth:
             started={one.id: one.started for one in running},
             hidden=frozenset(one.id for one in running if one.blind),
             lost=frozenset(one.id for one in running if set(one.names) - set(cni.names)),
+            down={one.key: one.dead.id for one in node.subjects if not one.runs and one.sandbox_ready and one.dead},
             ready=frozenset(one.uid for one in node.subjects if one.sandbox_ready),
             epoch=host.epoch,
             epoch_began=host.epoch_began,
@@ -204,8 +207,16 @@ class Truth:
             raise Broken("4", f"{name} is stopped and could not be looked into")
         if facts.mounting:
             raise Broken("4", f"{name} is stopped while {facts.mounting}")
+        self._alone(deep.facts, step)
         self._may_be_stopped(process, deep.facts, facts, step)
         self._in_order(process, deep.facts, step)
+
+    def _alone(self, deep: Facts, step: Step) -> None:
+        """Never two of those that the product has stopped are down at once."""
+        known = {act.subject.container_id for act in self.acts.values()}
+        for key, id in deep.down.items():
+            if key != step.subject.key and id in self.stopped_ids & known:
+                raise Broken("7", f"{step.subject} is stopped while {key[1]}, stopped before, does not run again")
 
     def _may_be_stopped(self, process: Process, deep: Facts, facts: Facts, step: Step) -> None:
         id, name = step.subject.container_id, str(step.subject)

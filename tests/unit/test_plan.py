@@ -150,7 +150,9 @@ def test_one_failed_proof_stops_all_of_that_switch() -> None:
     built = stale().container("kube-multus").switch().act(outcome="not-cured").leave("kube-multus")
     one = refusal(built)
     assert one.name == "breaker" and one.alarm and one.subject is None
-    assert step(built.switch("s2")), "the next switch is a new chance"
+    one = refusal(built.switch("s2"))
+    assert one.name == "waits-for-restart" and one.alarm, "never two at once"
+    assert step(built.container("kube-multus").bind(CNI, NEW)), "the next switch is a new chance"
 
 
 def test_the_breaker_ends_when_the_container_is_seen_fresh() -> None:
@@ -172,6 +174,59 @@ def test_the_breaker_ends_when_the_pod_is_gone() -> None:
     built.leave("kube-multus")
     assert refusal(built).name == "breaker", "its sandbox is up: kubelet has not started it again"
     assert step(built.sandbox_ends("kube-multus")), "an ended sandbox may still be listed"
+
+
+# --- one at a time, across switches -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", ["superseded", "abandoned", ""])
+def test_what_an_earlier_switch_stopped_holds_the_others_until_it_runs_again(outcome: OutcomeName) -> None:
+    """Two CNI writers down at once is a node without a network to give."""
+    built = stale("kube-multus").container("calico-node").switch("s2").act(switch="s1", outcome=outcome, ago=0.1)
+    built.leave("calico-node")
+    one = refusal(built)
+    assert one.name == "waits-for-restart" and one.subject is None and not one.alarm
+    assert "calico-node-x1/calico-node was stopped (act 1, 07:59:59 UTC" in one.because
+    assert step(built.container("calico-node", attempt=1).bind(CNI, NEW)), "it runs again"
+
+
+def test_what_runs_again_without_a_piece_of_the_hosts_tree_runs() -> None:
+    """The runtime lists it, and that is enough."""
+    built = stale("kube-multus").container("calico-node").switch("s2").act(switch="s1", outcome="superseded")
+    built._containers.pop()
+    assert step(built)
+
+
+def test_a_pod_that_is_gone_is_not_waited_for() -> None:
+    built = stale("kube-multus").container("calico-node").switch("s2").act(switch="s1", outcome="superseded")
+    assert step(built.leave("calico-node").sandbox_ends("calico-node"))
+
+
+def test_a_sandbox_that_kubelet_has_to_make_anew_is_waited_for() -> None:
+    built = stale("kube-multus").container("calico-node").switch("s2")
+    built.act(switch="s1", outcome="superseded", step="stop-sandbox").leave("calico-node").sandbox_ends("calico-node")
+    assert refusal(built).name == "waits-for-restart"
+
+
+@pytest.mark.parametrize(
+    ("step_kind", "ago", "alarm"),
+    [("stop-container", 149, False), ("stop-container", 151, True), ("stop-sandbox", 209, False),
+     ("stop-sandbox", 211, True)],
+)  # fmt: skip
+def test_one_that_does_not_come_back_is_an_alarm_and_holds_on(step_kind: str, ago: float, alarm: bool) -> None:
+    """ProofSec (90 s), a minute of back-off, and a minute for a new sandbox. What kubelet did not start it may not
+    start a second time: a stale writer is worth more than a stopped one."""
+    built = stale("kube-multus").container("calico-node").switch("s2")
+    built.act(switch="s1", outcome="superseded", step=step_kind, ago=ago).leave("calico-node")
+    one = refusal(built)
+    assert (one.name, one.alarm) == ("waits-for-restart", alarm)
+
+
+def test_acts_of_an_earlier_boot_and_those_that_ended_well_are_not_waited_for() -> None:
+    for more in ({"boot": "another"}, {"outcome": "cured"}, {"outcome": "pod-gone"}):
+        built = stale("kube-multus").container("calico-node").switch("s2")
+        built.act(**{"switch": "s1", "outcome": "superseded", **more}).leave("calico-node")  # type: ignore[arg-type]
+        assert step(built), more
 
 
 # --- the node -----------------------------------------------------------------------------------------------------

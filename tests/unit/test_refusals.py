@@ -144,7 +144,7 @@ def test_the_budget_of_a_switch() -> None:
     assert attempts(spent(3, switch="s0"), per_switch=3), "of another switch"
     assert attempts(spent(3, outcome="not-needed"), per_switch=3), "it stopped nothing"
     assert attempts(spent(3, outcome="not-done"), per_switch=3), "nor did it"
-    assert refusal(spent(3, outcome="superseded"), per_switch=3).name == "budget", "it may have"
+    assert refusal(spent(3, outcome="superseded", pod_uid="gone"), per_switch=3).name == "budget", "it may have"
 
 
 def test_the_budget_of_an_hour_ends_by_itself() -> None:

@@ -36,7 +36,7 @@ class Bench:
         self.kinds: list[str] = []
 
     def run(self, **settings: object) -> Result:
-        with Ledger(self.path) as ledger:
+        with Ledger(self.path, worlds.BOOT) as ledger:
             result = remediate(self.node, ledger, self._journal, Settings(**{"proof": 20.0, **settings}))  # type: ignore[arg-type]
         entries = self._fake.entries()
         self.kinds = [entry["OSTREEWATCHD_KIND"].decode() for entry in entries]
@@ -295,6 +295,44 @@ def test_another_switch_between_stop_and_proof(bench: Bench) -> None:
     assert bench.outcomes() == [("calico-node", "superseded"), ("calico-node", "cured"), ("kube-multus", "cured")]
     assert dict(bench.node.stops) == {(1, "calico-node"): 1, (2, "calico-node"): 1, (2, "kube-multus"): 1}
     assert bench.node.clock - started < 15
+
+
+def test_no_two_are_down_at_once_when_a_switch_comes_before_the_proof(bench: Bench) -> None:
+    """The next one waits until kubelet has started the one before, and until the host has settled."""
+    bench.node.subjects[0].delay = 8.0
+    bench.node.switch()
+    at_look(bench, 4, bench.node.switch)
+    result = bench.run(settle=2.0)
+    assert result.status == OWED and worlds.names(result.plan.refusals) == ["waits-for-restart"]
+    assert dict(bench.node.stops) == {(1, "calico-node"): 1}
+    bench.node.clock += 8.0
+    assert bench.run().status == NOTHING_OWED
+    assert bench.outcomes() == [("calico-node", "superseded"), ("kube-multus", "cured")]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_new_switch_settles_before_the_next_stop(bench: Bench, number: int) -> None:
+    """Whoever asked has waited for the switch that he saw, and not for this one."""
+    bench.run()
+    bench.node.switch()
+    switched: list[float] = []
+    stopped: list[float] = []
+
+    def switch() -> None:
+        bench.node.switch()
+        switched.append(bench.node.clock)
+
+    at_look(bench, number, switch)
+    hook = bench.node.hook
+
+    def noted(name: str) -> None:
+        hook(name)
+        if name == "before-stop":
+            stopped.append(bench.node.clock)
+
+    bench.node.hook = noted
+    assert bench.run(settle=2.0).status == NOTHING_OWED
+    assert min(at for at in stopped if at > switched[0]) - switched[0] >= 2.0
 
 
 def test_a_switch_under_way_is_not_in_the_ledger(bench: Bench) -> None:
