@@ -108,6 +108,9 @@ class Ostree(Record, frozen=True, kw_only=True):
     """`/` is bootc's own composefs, which has no OSTree deployments."""
     unreadable: tuple[str, ...] = ()
     """Files that are there and cannot be decoded, and why."""
+    missing: tuple[str, ...] = ()
+    """What each host has that was booted by OSTree, and this one has not: `/run/ostree-booted`, `/ostree` (the link),
+    `/sysroot` (the deployments' filesystem: something else is mounted there)."""
     etc_writable: Optional[bool] = None
     """Whether the visible mount of /etc can be written; None: it has none that is known."""
     inside: tuple[Inside, ...] = ()

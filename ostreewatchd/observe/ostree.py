@@ -18,6 +18,7 @@ from ostreewatchd.parse.mountinfo import deployment_of
 from ostreewatchd.platforms import ostree as paths
 
 _MAX_INSIDE = 50
+_MAX_COMMAND_LINE = 64 << 10
 
 
 def ostree(host: Host, live: Live) -> Ostree:
@@ -29,7 +30,11 @@ def ostree(host: Host, live: Live) -> Ostree:
     booted = live.deployments.booted
     if not is_booted and not booted:
         return Ostree(
-            is_booted=False, composefs_native=native, etc_writable=writable, unreadable=tuple(files.unreadable)
+            is_booted=False,
+            composefs_native=native,
+            etc_writable=writable,
+            unreadable=tuple(files.unreadable),
+            missing=tuple(_missing(files, is_booted=False)),
         )
     record = files.read(paths.BOOTED, ostreestate.booted)
     staged = files.read(paths.STAGED, ostreestate.staged)
@@ -49,9 +54,32 @@ def ostree(host: Host, live: Live) -> Ostree:
         next_root=_next_root(files),
         composefs_native=native,
         etc_writable=writable,
+        missing=tuple(_missing(files, is_booted=is_booted)),
         inside=tuple(_inside(host))[:_MAX_INSIDE],
         unreadable=tuple(files.unreadable),
     )
+
+
+def _missing(files: StateFiles, *, is_booted: bool) -> Iterator[str]:
+    """Only where the host's own word is that a deployment was booted: its record, or what else tells that."""
+    if not is_booted:
+        if not _was_prepared(files):
+            return
+        yield paths.BOOTED
+    if not files.exists(f"{paths.LINK}/deploy"):
+        below = files.exists(f"{paths.SYSROOT}{paths.LINK}/deploy")
+        yield paths.LINK if below else paths.SYSROOT
+
+
+def _was_prepared(files: StateFiles) -> bool:
+    """Whether the kernel was told which deployment to boot, or ostree-prepare-root has left what it leaves."""
+    if files.exists(paths.PREPARED):
+        return True
+    try:
+        line = files.host.root.read("/proc/cmdline", _MAX_COMMAND_LINE)
+    except OSError:
+        return False
+    return any(argument.startswith(b"ostree=") for argument in line.split())
 
 
 def _root(host: Host) -> Optional[Identity]:

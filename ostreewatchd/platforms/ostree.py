@@ -8,6 +8,10 @@ live.rs (stamp, references)."""
 from __future__ import annotations
 
 BOOTED = "/run/ostree-booted"
+LINK = "/ostree"
+SYSROOT = "/sysroot"
+PREPARED = "/run/ostree/.private"
+"""Made by ostree-prepare-root, which records the boot in BOOTED, too."""
 NEXT_ROOT = "/run/nextroot"
 NEXT_BOOTED = "/run/ostree/nextroot-booted"
 STAGED = "/run/ostree/staged-deployment"

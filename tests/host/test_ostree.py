@@ -64,6 +64,29 @@ def test_a_host_without_ostree(tmp_path: Path) -> None:
 
 
 @in_namespaces
+def test_what_a_booted_host_lost(tmp_path: Path) -> None:
+    """Its record, its link, and what is mounted at /sysroot. Without the kernel's word or that of what prepares
+    the root a directory that is called like a deployment makes no boot of it."""
+    host = ScenarioHost(tmp_path)
+    assert seen(host).ostree.missing == ()
+    host.write("/tmp/cmdline", "root=/dev/vda1 ostree=/ostree/boot.1/debian/x/0 quiet")
+    bind("/tmp/cmdline", "/proc/cmdline")
+    assert seen(host).ostree.missing == ("/run/ostree-booted",)
+    umount("/proc/cmdline")
+    os.makedirs("/run/ostree/.private")
+    assert seen(host).ostree.missing == ("/run/ostree-booted",)
+    host.write("/run/ostree-booted")
+    assert seen(host).ostree.missing == ()
+    os.rename("/ostree", "/ostree.away")
+    assert seen(host).ostree.missing == ("/ostree",)
+    os.rename("/ostree.away", "/ostree")
+    mount("tmpfs", "/sysroot", "tmpfs")
+    assert seen(host).ostree.missing == ("/sysroot",)
+    umount("/sysroot")
+    assert seen(host).ostree.missing == ()
+
+
+@in_namespaces
 def test_the_booted_deployment_of_a_composefs_host(tmp_path: Path) -> None:
     """ostree#3161: neither the mount of / nor stat of / tell it, only the record does."""
     host = ScenarioHost(tmp_path, Layout.COMPOSEFS)

@@ -211,6 +211,17 @@ def test_what_cannot_be_decoded() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/run/ostree-booted", "not-recorded"), ("/ostree", "link-missing"), ("/sysroot", "sysroot-hidden")],
+)
+def test_what_each_booted_host_has_and_this_one_has_not(path: str, name: str) -> None:
+    """ostree-prepare-root(1)."""
+    assert found(booted(missing=(path,))) == [("unknown", path, name)]
+    lost = booted(missing=(path,)).live(deployments=Deployments(), usr_class="self")
+    assert found(lost) == [("unknown", path, name)], "of a composefs nothing else tells the booted one"
+
+
 def test_a_booted_host_without_its_deployment() -> None:
     """ostree-sysroot.c: "Unexpected state: /run/ostree-booted found, but no / deployment found"."""
     (one,) = judge(booted().live(deployments=Deployments(), usr_class="self").snapshot())

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file of libostree's or rpm-ostree's is there and cannot be decoded, or names no deployment that is there.
+"""A file of libostree's or rpm-ostree's is there and cannot be decoded, or names no deployment that is there; or what
+each host has that was booted by OSTree is missing.
 
 Nothing is guessed from it: GLib would read a torn file as an empty one, and what it says would be its opposite.
 
 Source: ostree-sysroot.c (parse_deployment: "Unexpected state: /run/ostree-booted found, but no / deployment found");
-the GVariant specification (normal form)."""
+ostree-prepare-root(1) (/run/ostree-booted, /sysroot, the link /ostree); the GVariant specification (normal form)."""
 
 from __future__ import annotations
 
@@ -12,9 +13,26 @@ from collections.abc import Iterator
 
 from ostreewatchd.judge.host.rule import HostRule
 from ostreewatchd.model import Finding, Snapshot
-from ostreewatchd.platforms.ostree import BOOTED
+from ostreewatchd.platforms.ostree import BOOTED, LINK, SYSROOT
 
 rule = HostRule("unreadable-state")
+
+_MISSING = {
+    BOOTED: (
+        "not-recorded: this boot is of a deployment, and the file by which every program knows that was removed:"
+        " libostree and rpm-ostree take this for a host without OSTree",
+        "reboot: it is made at boot, and should not be made by hand",
+    ),
+    LINK: (
+        "link-missing: the deployments are in /sysroot/ostree, and /ostree does not lead there: libostree's and"
+        " rpm-ostree's state is not seen",
+        "`ls -ld /ostree`: it is a link to sysroot/ostree",
+    ),
+    SYSROOT: (
+        "sysroot-hidden: no deployments are below /sysroot: something else is mounted there, or they were removed",
+        "`findmnt /sysroot` shows what is mounted there",
+    ),
+}
 
 
 @rule
@@ -24,7 +42,11 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     for line in unreadable:
         path, _, why = line.partition(": ")
         yield rule.not_known(path, because=why, remedy="none: look at the file; a reboot writes those in /run")
-    lost = snapshot.ostree.is_booted and not snapshot.live.deployments.booted
+    for path in snapshot.ostree.missing:
+        if path in _MISSING:
+            because, remedy = _MISSING[path]
+            yield rule.not_known(path, because=because, remedy=remedy)
+    lost = snapshot.ostree.is_booted and not snapshot.ostree.missing and not snapshot.live.deployments.booted
     if lost and not any(line.startswith(f"{BOOTED}: ") for line in unreadable):
         yield rule.not_known(
             BOOTED,
