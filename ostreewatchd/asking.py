@@ -76,7 +76,10 @@ class Asker:
             self._done()
         elif due - self._asked_for:
             self._asked = 0
-            self._ask(frozenset(due), owed, installed)
+            told = snapshot.pause is None and not _is_refused(
+                {one.subject.container_id for one in findings if one.owed}
+            )
+            self._ask(frozenset(due), owed if told else 0, installed)
         elif self._next is None or (due < self._asked_for and self._pause > _PAUSES[-1]):
             # What was in the way may have been what is no longer due.
             self._ask(frozenset(due), owed, installed)
@@ -141,6 +144,19 @@ class Asker:
         if not self.not_taken_up:
             self._journal.report(Kind.ALARM, text)
         self.not_taken_up = True
+
+
+def _is_refused(owed: set[str]) -> bool:
+    """Whether the last remediation refused all of that already, which it does not say once more: an entry on the
+    request would be one without an outcome."""
+    try:
+        last = ledger.last_run()
+    except ledger.LedgerError:
+        return False
+    if last is None or not last.refusals:
+        return False
+    refused = {one.subject.container_id for one in last.refusals if one.subject is not None}
+    return owed <= refused or any(one.subject is None for one in last.refusals)
 
 
 def _pause_until_it_may_end() -> float:

@@ -267,7 +267,11 @@ class Watcher:
         """The state is another one than at the look before, or this is the first look."""
         state, names, newest = snapshot.live, snapshot.live.deployments, snapshot.history.switch
         first = not self._known.fingerprint
-        if state.is_switched:
+        if state.usr_class == "ostree-overlay" and not state.besides_booted:
+            text = (
+                f"unlocked, with an overlay ({state.usr_overlay or 'of unknown kind'}) on /usr and no other deployment"
+            )
+        elif state.is_switched:
             text = "switched without a reboot" if not first else "the host was switched without a reboot"
         elif first and snapshot.soft_rebooted:
             text = "soft reboot: userspace was started anew in the same boot"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Callable
 
+import msgspec
 import pytest
 
 from ostreewatchd import asking, ledger, wanted
@@ -290,3 +291,30 @@ def test_a_ledger_that_cannot_be_read_is_repaired_before_it_is_needed(bench: Ben
     asked = len(bench.asked)
     bench.clock.run(600.0)
     assert len(bench.asked) == asked
+
+
+def test_a_request_whose_outcome_was_told_already_is_not_told(bench: Bench) -> None:
+    """Under a pause, or a refusal that stands, a remediation says nothing once more: nor does who asks for it."""
+    bench.world = stale().switch().pause()
+    bench.look()
+    assert len(bench.asked) == 1 and bench.kinds() == []
+    bench.world = stale().switch()
+    snapshot = bench.world.snapshot()
+    subject = next(one.subject for one in judge(snapshot) if one.owed)
+    refusals = (
+        Refusal(name="owner-unknown", because="b", ends="e", subject=subject),
+        Refusal(name="outside-window", because="b", ends="e"),
+    )
+    for refusal in refusals:
+        ran(refusal)
+        bench.asker._done()
+        bench.look()
+        assert bench.kinds() == [], refusal
+    ran(
+        Refusal(
+            name="owner-unknown", because="b", ends="e", subject=msgspec.structs.replace(subject, container_id="x")
+        )
+    )
+    bench.asker._done()
+    bench.look()
+    assert len(bench.asked) == 4 and bench.kinds() == ["asked"], "it has refused another"

@@ -123,3 +123,18 @@ def test_a_switch(bench: Bench) -> None:
     bench.report(at_rest())
     ((kind, text),) = bench.report(world().snapshot())
     assert kind is Kind.SWITCH and text.startswith("switched without a reboot: live debian-bbbbbbbbbb.0, booted")
+
+
+def test_an_unlock_is_no_switch_of_the_deployment(bench: Bench) -> None:
+    """At the start, too: what is live is what was booted. After a patch it is another one, and an unlock says less."""
+    rest = at_rest()
+    live = msgspec.structs.replace(
+        rest.live, usr_class="ostree-overlay", usr_overlay="development", fingerprint="unlocked"
+    )
+    unlocked = changed(msgspec.structs.replace(rest, live=live), unlocked=("development",))
+    ((kind, text),) = bench.report(unlocked)
+    assert kind is Kind.SWITCH and text.startswith("unlocked, with an overlay (development) on /usr")
+    assert "switched" not in text
+    names = msgspec.structs.replace(live.deployments, etc=NEW_NAME)
+    live = msgspec.structs.replace(live, deployments=names, fingerprint="both")
+    assert bench.report(msgspec.structs.replace(unlocked, live=live))[0][1].startswith("switched without a reboot")
