@@ -68,10 +68,12 @@ def run(options: argparse.Namespace) -> int:
             print(f"unit      {unit}: {state}")
     for flag in snapshot.flags:
         print(f"flag      {flag.path}: {flag.means} ({flag.age:.0f} s old)")
-    owed, noted, unknown, wrong = words.counts(findings)
+    owed, noted, unknown, wrong, unclear = words.counts(findings)
     print(f"stale     {owed} owed, {noted} noted, {unknown} unknown, of {snapshot.container_count} containers")
     if wrong:
         print(f"wrong     {wrong} with the host, see `ostreewatchctl explain host`")
+    if unclear:
+        print(f"unknown   {unclear} of the host, see `ostreewatchctl explain host`")
     for finding in findings:
         print(f"  {words.finding(finding)}")
     for trouble in snapshot.problems:

@@ -24,7 +24,9 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             init = snapshot.reference(bind.host_path, snapshot.init_mount_namespace)
             if init is not None and holds_old(bind, init) and differs(snapshot, container, bind) is None:
                 mine, hosts = _first(bind.sight), _first(init.sight)
-                because = f"noted only: of the certificates that it holds {mine}, of the host's {hosts}"
+                because = f"noted only: of the certificates that it holds {mine}, and of the host's {hosts}"
+                if mine == hosts:
+                    because = f"noted only: of the certificates that it holds, as of the host's, {mine}, on both sides"
                 yield rule.stale(container, bind, expected=init, owed=False, because=because)
 
 

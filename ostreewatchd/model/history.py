@@ -31,6 +31,9 @@ class Subject(Record, frozen=True, kw_only=True):
             return self.unit
         if self.kind == "host":
             return "host"
+        if not self.container:
+            # Of the whole pod (its sandbox), or nobody names it.
+            return f"{self.namespace}/{self.pod}" if self.pod else f"container {self.container_id[:12] or '-'}"
         return f"{self.namespace}/{self.pod}/{self.container}"
 
     @property

@@ -117,35 +117,39 @@ def problem(one: Problem) -> str:
 
 
 class Counts(NamedTuple):
-    """How many findings there are of each kind."""
+    """How many findings there are of each kind; of the host only what is wrong, and `unclear`, which is unknown."""
 
     owed: int
     noted: int
     unknown: int
     wrong: int
+    unclear: int = 0
 
 
 def counts(findings: Iterable[Finding]) -> Counts:
-    owed = noted = unknown = wrong = 0
+    owed = noted = unknown = wrong = unclear = 0
     for one in findings:
         if one.owed:
             owed += 1
         elif one.verdict == "stale":
             noted += 1
+        elif one.verdict == "unknown" and one.subject.kind == "host":
+            unclear += 1
         elif one.verdict == "unknown":
             unknown += 1
         elif one.verdict == "wrong":
             wrong += 1
-    return Counts(owed, noted, unknown, wrong)
+    return Counts(owed, noted, unknown, wrong, unclear)
 
 
 def summary(snapshot: Snapshot, findings: Sequence[Finding]) -> str:
     """One line on all: STATUS= of the watcher."""
-    owed, noted, unknown, wrong = counts(findings)
+    owed, noted, unknown, wrong, unclear = counts(findings)
     paused = snapshot.pause
     text = f"{printable(pause(paused))[:200]}; " if paused is not None else ""
     text += f"{live(snapshot.live)}; {snapshot.container_count} containers"
     text += f"; {owed} owed, {noted} noted" if owed or noted else "; nothing stale"
     text += f", {unknown} unknown" if unknown else ""
     text += f", {wrong} wrong with the host" if wrong else ""
+    text += f", {unclear} unknown of the host" if unclear else ""
     return text + (f", {len(snapshot.problems)} not read" if snapshot.problems else "")

@@ -15,4 +15,4 @@ def build(host: ScenarioHost) -> None:
     host.write("/run/ostree/staged-deployment-locked")
 
 
-EXPECT = Expected(findings=(("unreadable-state", "unknown", "host", "/run/ostree/staged-deployment", "normal form"),))
+EXPECT = Expected(findings=(("unreadable-state", "unknown", "host", "/run/ostree/staged-deployment", "is damaged: "),))

@@ -13,4 +13,4 @@ def build(host: ScenarioHost) -> None:
     host.write("/run/ostree-booted", b"torn")
 
 
-EXPECT = Expected(findings=(("unreadable-state", "unknown", "host", "/run/ostree-booted", "normal form"),))
+EXPECT = Expected(findings=(("unreadable-state", "unknown", "host", "/run/ostree-booted", "is damaged: "),))

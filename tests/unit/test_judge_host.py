@@ -211,6 +211,13 @@ def test_what_cannot_be_decoded() -> None:
     ]
 
 
+def test_a_damaged_file_is_called_that() -> None:
+    path = "/run/ostree/staged-deployment"
+    why = "not in GVariant's normal form: no padding at 5"
+    (one,) = judge(booted(unreadable=(f"{path}: {why}",)).snapshot())
+    assert one.reason.startswith(f"{path} is damaged: ") and why in one.reason
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [("/run/ostree-booted", "not-recorded"), ("/ostree", "link-missing"), ("/sysroot", "sysroot-hidden")],
@@ -247,7 +254,10 @@ def test_each_finding_says_its_own_rule() -> None:
 def test_words() -> None:
     snapshot = booted(etc_writable=False, staged=NEW_NAME).snapshot()
     findings = judge(snapshot)
-    assert words.counts(findings) == (0, 0, 0, 1)
+    assert words.counts(findings) == (0, 0, 0, 1, 0)
+    lost = judge(booted(missing=("/ostree",)).snapshot())
+    assert words.counts(lost) == (0, 0, 0, 0, 1), "of no container"
+    assert words.summary(booted().snapshot(), lost).endswith("; nothing stale, 1 unknown of the host")
     assert words.finding(findings[0]).startswith("wrong: host: /etc: the visible mount")
     assert words.summary(snapshot, findings).endswith("nothing stale, 1 wrong with the host")
     assert "staged debian-bbbbbbbbbb.0" in words.live(snapshot.live)

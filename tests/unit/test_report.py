@@ -107,6 +107,19 @@ def test_which_subject_is_meant(text: str, expected: bool) -> None:
 # --- words --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        (Subject(namespace="n", pod="p", container="c", container_id="f" * 64), "n/p/c"),
+        (Subject(namespace="kube-system", pod="web-x1"), "kube-system/web-x1"),
+        (Subject(container_id="f" * 64), f"container {'f' * 12}"),
+        (Subject(kind="host"), "host"),
+    ],
+)
+def test_no_name_is_empty(subject: Subject, expected: str) -> None:
+    assert str(subject) == expected
+
+
 def test_summary_counts() -> None:
     built = stale().container("b").bind("/usr", there(1)).host("/usr", there(2)).container("c").bind("/lib", there(3))
     snapshot = built.snapshot()

@@ -41,10 +41,11 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     unreadable = snapshot.ostree.unreadable
     for line in unreadable:
         path, _, why = line.partition(": ")
-        yield rule.not_known(path, because=why, remedy="none: look at the file; a reboot writes those in /run")
-    for path in snapshot.ostree.missing:
-        if path in _MISSING:
-            because, remedy = _MISSING[path]
+        yield rule.not_known(
+            path, because=_for_people(path, why), remedy="none: look at the file; a reboot writes those in /run"
+        )
+    for path, (because, remedy) in _MISSING.items():
+        if path in snapshot.ostree.missing:
             yield rule.not_known(path, because=because, remedy=remedy)
     lost = snapshot.ostree.is_booted and not snapshot.ostree.missing and not snapshot.live.deployments.booted
     if lost and not any(line.startswith(f"{BOOTED}: ") for line in unreadable):
@@ -54,3 +55,10 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             " records, nor `/`",
             remedy="`ostree admin status` as root on the host",
         )
+
+
+def _for_people(path: str, why: str) -> str:
+    """What a decoder says, with what it means."""
+    if "GVariant" in why:
+        return f"{path} is damaged: it is torn, or libostree did not write it ({why})"
+    return why
