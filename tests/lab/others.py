@@ -93,7 +93,7 @@ class Round:
 
         return self.node.wait(done, timeout, f"{', '.join(names)} are fresh, and it is quiet", every=0.1)
 
-    def check(self, after: dict[str, Counted], since: Optional[dict[str, Counted]] = None) -> None:
+    def check(self, after: dict[str, Counted]) -> None:
         """Invariants 6 and 7: nothing was stopped twice by the product, each act has its outcome, and kubelet
         counts what the product and the others can account for, no more and no less."""
         ours = self.by_us()
@@ -101,7 +101,7 @@ class Round:
         for name, one in after.items():
             assert len(ours[name]) <= 1, f"{name} was stopped twice by the product: {ours[name]}"
             accounted = set(ours[name]) | self.by_others[name]
-            restarts = one.restarts - (since or self.before)[name].restarts
+            restarts = one.restarts - self.before[name].restarts
             assert restarts == len(accounted), (
                 f"{name}: kubelet counts {restarts}; the product stopped {ours[name]}, others"
                 f" {sorted(self.by_others[name])}"
@@ -133,9 +133,9 @@ def begin(node: Node) -> Round:
     return Round(node, suffix, known, int(acts[0][0]) if acts else 0)
 
 
-def next_switch(round: Round) -> Round:
+def next_switch(round: Round, names: Sequence[str] = NAMES) -> Round:
     """The same pods, counted from here."""
-    known = counted(round.node, round.suffix, NAMES)
+    known = counted(round.node, round.suffix, names)
     return Round(round.node, round.suffix, known, ledger(round.node, "SELECT MAX(id) FROM act")[0][0])
 
 

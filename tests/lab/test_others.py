@@ -3,6 +3,7 @@
 product for one switch, and kubelet counts exactly what can be accounted for."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.lab.witness import reports
 
 pytestmark = pytest.mark.lab
 
+SETTINGS = "/etc/ostreewatchd/ostreewatchd.conf"
 REMEDIATE = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 
 
@@ -22,6 +24,8 @@ def machine(built: None) -> Iterator[Node]:
     made = Node.create()
     try:
         made.boot()
+        # For a pod that is taken away: as long as a new sandbox could come, its proof is waited for.
+        made.sh(f"mkdir -p $(dirname {SETTINGS}) && printf '[Remediation]\\nProofSec=15\\n' >{SETTINGS}")
         yield made
     finally:
         made.destroy()
@@ -81,6 +85,19 @@ def test_a_sandbox_is_stopped_by_hand_in_the_middle(round: Round) -> None:
     round.stays(after)
 
 
+def test_a_pod_is_taken_away_in_the_middle(round: Round) -> None:
+    """Its manifest is gone, as with `kubectl delete`: each act ends with a name, and the other pod is healed."""
+    round.node.in_service_patch()
+    round.at_intent(2)
+    round.node.remove_pod(f"kube-multus{round.suffix}")
+    after = round.settled(["calico-node"])
+    round.check(after)
+    assert {outcome for name, _, outcome in round.acts() if name != "calico-node"} <= {
+        "pod-gone", "cured", "not-needed",
+    }  # fmt: skip
+    assert not [one for one in round.node.containers() if one.name != "calico-node"]
+
+
 def test_a_second_copy_is_started_by_hand_in_the_middle(round: Round) -> None:
     """It says that another one runs, and does nothing."""
     round.node.in_service_patch()
@@ -91,6 +108,39 @@ def test_a_second_copy_is_started_by_hand_in_the_middle(round: Round) -> None:
     after = round.settled()
     round.check(after)
     assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
+
+
+def test_back_by_unmounting_and_by_another_patch_and_undeployed(round: Round) -> None:
+    """A → B → A, then A's commit as another deployment, and B is undeployed: each of these is a switch of its own
+    and is healed once; the undeploy is none."""
+    node, names = round.node, ["calico-node"]
+    # kubelet's back-off counts for each container: one is enough to see a second restart.
+    node.remove_pod(f"kube-multus{round.suffix}")
+    node.wait(lambda: [one.name for one in node.containers()] == names, 15, "only one is left")
+    first = node.in_service_patch()
+    healed = round.settled(names)
+    round.check(healed)
+    assert healed["calico-node"].restarts == 1
+
+    unmounted = others.next_switch(round, names)
+    for _, target, _ in reversed(first.binds):
+        for _ in first.binds:  # A mount may show up at two of the places.
+            if node.live(target) == Path(first.pending).name:
+                node.sh(["umount", "--lazy", target])
+        assert node.live(target) != Path(first.pending).name
+    back = unmounted.settled(names)
+    unmounted.check(back)
+    assert back["calico-node"].restarts == 2
+
+    again = others.begin(node)
+    third = node.in_service_patch(Path(first.active).name.partition(".")[0])
+    last = again.settled()
+    again.check(last)
+    assert {name: one.restarts for name, one in last.items()} == dict.fromkeys(NAMES, 1)
+    assert node.live("/etc") == Path(third.pending).name
+    known = [one.name for one in node.deployments()]
+    node.sh(["ostree", "admin", "undeploy", str(known.index(Path(first.pending).name))])
+    again.stays(last)
 
 
 def test_a_reboot_in_the_middle(round: Round) -> None:
