@@ -243,6 +243,6 @@ def test_a_virtual_machine(tmp_path: Path) -> None:
     host.patch()
     found = [one for one in judge(host.look()) if one.rule == "vm-sandbox"]
     assert found == list(judge(host.look()))
-    assert sorted(str(one.subject) for one in found) == ["default/web-0/", "kube-system/vm-x1/"]
+    assert sorted(str(one.subject) for one in found) == ["default/web-0", "kube-system/vm-x1"]
     assert {(one.verdict, one.owed) for one in found} == {("unknown", False)}
     assert all("virtual machine (containerd-shim-kata-v2)" in one.reason for one in found)
