@@ -8,7 +8,7 @@ SHELL := /bin/bash
 SETS := packaging/requirements
 SUPPORTED := 3.9 3.11 3.13
 PACKAGES := ostree systemd-container dbus rpm rpmlint debootstrap busybox-static iptables iproute2 e2fsprogs \
-	util-linux procps containerd runc gcc libc6-dev make pkg-config libsystemd-dev python3 python3-venv python3-dev
+	util-linux procps openssl containerd runc gcc libc6-dev make pkg-config libsystemd-dev python3 python3-venv python3-dev
 STAMP := .venv/.made
 
 # An interpreter that runs: on the PATH, or pyenv's.

@@ -49,8 +49,7 @@ class Places:
         self._host = host
         self._watched = watched
         self._problems = problems
-        # Other containers' root filesystems, which a container with the host's `/` has all of.
-        # What is beside them too: a directory that was moved away, or that a link led to.
+        # Of watched directories below /var, what is beside them, too: a directory that was moved away, or that a link led to.
         own = {path.rpartition("/")[0] for path in (*watched, *(link.path for link in links)) if covers("/var", path)}
         named = [path for path in watched if path not in ("/usr", "/etc")]
         self._filter = ContainerFilter(host.table, named=named, unrelated=self._unrelated_overlays(), kept=sorted(own))
@@ -138,6 +137,7 @@ class Places:
         return bool(inside_deployment(mount, self._sysroots) or self._host.table.mounts.on_device(mount.device))
 
     def _unrelated_overlays(self) -> frozenset[bytes]:
+        """Other containers' root filesystems, which a container with the host's `/` has all of."""
         related = {mount.device.encode() for mount in map(self._host.table.visible, self._watched) if mount}
         return self._host.table.mounts.overlays_aside - related
 

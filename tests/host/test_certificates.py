@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from ostreewatchd.judge import judge
 from tests.host.fakehost import NEW, Bind, FakeHost
 from tests.host.namespace import in_namespaces, needs_root
 
-pytestmark = [*needs_root, pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl(1)")]
+pytestmark = needs_root
 
 PKI = "/etc/kubernetes/pki"
 
