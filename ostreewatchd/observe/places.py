@@ -49,7 +49,7 @@ class Places:
         self._host = host
         self._watched = watched
         self._problems = problems
-        # Of watched directories below /var, what is beside them, too: a directory that was moved away, or that a link led to.
+        # What is beside watched directories below /var, too: one that was moved away, or that a link led to.
         own = {path.rpartition("/")[0] for path in (*watched, *(link.path for link in links)) if covers("/var", path)}
         named = [path for path in watched if path not in ("/usr", "/etc")]
         self._filter = ContainerFilter(host.table, named=named, unrelated=self._unrelated_overlays(), kept=sorted(own))
