@@ -70,6 +70,7 @@ test: $(STAMP) ## Everything, as root: units on each Python, the simulated node,
 soak: $(STAMP) ## 10,000 random mount worlds and a million histories, other ones each time (root, hours)
 	OSTREEWATCHD_WORLDS=$${OSTREEWATCHD_WORLDS:-10000} .venv/bin/python -m pytest -s \
 		tests/host/test_random_worlds.py tests/host/test_warm.py
+	.venv/bin/python -m pytest --hypothesis-profile=soak tests/unit
 	OSTREEWATCHD_SIM_HISTORIES=$${OSTREEWATCHD_SIM_HISTORIES:-1000000} OSTREEWATCHD_SIM_FIRST=$$RANDOM$$RANDOM$$RANDOM \
 		.venv/bin/python -m pytest -s tests/sim/test_histories.py -k random
 

@@ -98,15 +98,17 @@ def test_what_is_written_is_read(values: dict[str, Value], order: str) -> None:
 @given(st.sampled_from(BYTES[:3]), st.data())
 @settings(max_examples=400, deadline=None)
 def test_nothing_is_read_that_would_be_written_otherwise(data: bytes, draw: st.DataObject) -> None:
-    """Whatever is accepted is in normal form: no torn file has a second reading."""
+    """Whatever is accepted is in normal form: no torn file has a second reading. (Where a change made another type of
+    a type, `(ut)` of `(tt)`, the bytes stand for another value, which the writer here does not write.)"""
     changed = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 3))):
         at = draw.draw(st.integers(0, len(changed) - 1))
         changed[at : at + draw.draw(st.integers(0, 2))] = draw.draw(st.binary(max_size=2))
+    types_are_kept = all(changed.count(kind) == data.count(kind) for kind in (b"(tt)", b"a{sv}"))
     with contextlib.suppress(GVariantError):
         value = decode("a{sv}", bytes(changed), "little")
         plain = {key: Pair(*one) if isinstance(one, tuple) and len(one) == 2 else one for key, one in value.items()}
-        if all(isinstance(one, (bool, str, Pair, dict)) for one in plain.values()):
+        if types_are_kept and all(isinstance(one, (bool, str, Pair, dict)) for one in plain.values()):
             assert dictionary(plain) == bytes(changed)
 
 
