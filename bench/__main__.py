@@ -5,16 +5,18 @@ goals are met; --strict makes that 1), 3 could not measure."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
-from bench import build, scans, watching
+from bench import build, scans, script, watching
 from bench.build import BenchError
 from bench.node import Node
+from bench.runtime import Runtime
 from bench.table import Row, show
 
 
@@ -33,7 +35,23 @@ _FULL = Effort(sizes=(250, 1000, 5000), rest_of=1000, scans=15, script=60, laten
 _QUICK = Effort(sizes=(250,), rest_of=250, scans=5, script=20, latency=5, idle=5, storm=3)
 
 
+def _crictl(stack: contextlib.ExitStack) -> Optional[script.Crictl]:
+    """None where there can be none, which is said: the rest is measured without."""
+    _say("crictl and a containerd for it to ask (the first time crictl is built, a minute or more)")
+    try:
+        return script.Crictl(build.crictl(), stack.enter_context(Runtime()))
+    except BenchError as error:
+        print(f"bench: no crictl: {error}", file=sys.stderr)
+        return None
+
+
 def _measure(effort: Effort, only: str) -> Iterator[Row]:
+    with contextlib.ExitStack() as stack:
+        crictl = _crictl(stack) if only in ("", "scan") else None
+        yield from _on_nodes(effort, only, crictl)
+
+
+def _on_nodes(effort: Effort, only: str, crictl: Optional[script.Crictl]) -> Iterator[Row]:
     interpreters = build.interpreters()
     if not interpreters:
         raise BenchError(f"none of Python {', '.join(build.SUPPORTED)} was found")
@@ -44,7 +62,7 @@ def _measure(effort: Effort, only: str) -> Iterator[Row]:
         with Node(size) as node:
             if not only or only == "scan":
                 _say("scans")
-                yield from scans.rows(node, effort.scans if size <= 1000 else 4, effort.script)
+                yield from scans.rows(node, effort.scans if size <= 1000 else 4, effort.script, crictl)
             if size != effort.rest_of:
                 continue
             if not only or only == "memory":

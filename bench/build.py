@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be there before anything is measured: the C programs, and an environment a Python. Kept in the
+"""What has to be there before anything is measured: the C programs, crictl, and an environment a Python. Kept in the
 user's cache directory, by the content of what they are made of."""
 
 from __future__ import annotations
@@ -49,6 +49,22 @@ def program(name: str, *sources: str) -> Path:
         made = target.with_suffix(f".{os.getpid()}")
         paths = [str(HERE / source) for source in sources if source.endswith(".c")]
         run([compiler, "-O2", "-Wall", "-Wextra", "-static", "-o", str(made), *paths])
+        made.rename(target)
+    return target
+
+
+def crictl() -> Path:
+    """crictl, built from pinned Go modules: no registry serves the binary. Raises BenchError."""
+    module = HERE / "go"
+    material = b"".join((module / name).read_bytes() for name in ("go.mod", "go.sum", "tools.go"))
+    target = cache() / f"crictl-{hashlib.sha256(material).hexdigest()[:12]}"
+    if not target.exists():
+        go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
+        if go is None:
+            raise BenchError("no Go compiler: install golang-go")
+        made = target.with_suffix(f".{os.getpid()}")
+        run(["env", "CGO_ENABLED=0", go, "-C", str(module), "build", "-trimpath", "-mod=readonly", "-buildvcs=false",
+             "-ldflags", "-s -w", "-o", str(made), "sigs.k8s.io/cri-tools/cmd/crictl"], timeout=600)  # fmt: skip
         made.rename(target)
     return target
 

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans against the floor and against the script (DESIGN §9, the first three goals)."""
+"""Scans against the floor and against what people do today (DESIGN §9, the first three goals)."""
 
 from __future__ import annotations
 
 import json
-import statistics
 import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
-from bench import build, world
+from bench import build, script, world
 from bench.node import Node
-from bench.table import Row, milliseconds, ratio, times
+from bench.table import Row, ratio, times
 
-_COLD, _WARM, _SCRIPT = 1.5, 0.15, 50.0
+_COLD, _WARM = 1.5, 0.15
 
 
 class Measured(NamedTuple):
@@ -26,7 +23,7 @@ class Measured(NamedTuple):
     warm: list[float]
 
 
-def rows(node: Node, repetitions: int, sample: int) -> Iterator[Row]:
+def rows(node: Node, repetitions: int, sample: int, crictl: Optional[script.Crictl]) -> Iterator[Row]:
     """The figures of one node."""
     count = sum(len(pod.containers) for pod in node.pods)
     node.settle()
@@ -39,7 +36,7 @@ def rows(node: Node, repetitions: int, sample: int) -> Iterator[Row]:
     node.undo()
     yield from _against(count, ", after the switch", stale)
     yield right
-    yield _script(node, sample, fresh)
+    yield from script.rows(node, sample, fresh.cold, crictl)
 
 
 def _against(count: int, state: str, got: Measured) -> Iterator[Row]:
@@ -77,33 +74,3 @@ def _wrong(node: Node, said: dict[str, Any], expected: set[world.Expected]) -> s
             f" {said['containers']} containers of {containers}; problems: {said['problems']}"
         )
     return ""
-
-
-def _script(node: Node, sample: int, fresh: Measured) -> Row:
-    """What the script asks at the least: which mount a path is, in each container that has a volume or not."""
-    pids = _container_pids(node.root)
-    chosen = pids[:: max(1, len(pids) // sample)][:sample]
-    loop = "for pid in " + " ".join(map(str, chosen))
-    loop += "; do nsenter -t $pid -m findmnt -no SOURCE,FSROOT / >/dev/null || exit 1; done"
-    before = time.perf_counter_ns()
-    build.run(node.command(["sh", "-c", loop]), timeout=120)
-    each = (time.perf_counter_ns() - before) / len(chosen)
-    faster = each * len(pids) / statistics.median(fresh.cold)
-    return Row(
-        f"script, {len(pids)} containers: nsenter findmnt alone ({len(chosen)} measured; crictl inspect not counted)",
-        milliseconds(each * len(pids)),
-        f"{each / 1e6:.2f} each",
-        f"{faster:.0f} x cold",
-        f">= {_SCRIPT:g} x cold",
-        faster >= _SCRIPT,
-    )
-
-
-def _container_pids(root: Path) -> list[int]:
-    """The first processes of containers, by their cgroup."""
-    found = []
-    for place in (root / "proc").iterdir():
-        is_container = place.name.isdecimal() and "/kubepods/" in (place / "cgroup").read_text()
-        if is_container and (place / "comm").read_text().strip() != "worker":
-            found.append(int(place.name))
-    return sorted(found)
