@@ -8,7 +8,9 @@ import gc
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, Optional
 
-from ostreewatchd.model import Bind, Binder, Container, Daemon, Problem, VmSandbox
+import msgspec
+
+from ostreewatchd.model import Bind, Binder, Container, Daemon, Problem, Sight, VmSandbox
 from ostreewatchd.observe.binders import made_by
 from ostreewatchd.observe.daemons import daemons, helper, vm_sandboxes
 from ostreewatchd.observe.host import Host, sight
@@ -19,12 +21,15 @@ from ostreewatchd.parse.containermounts import receives_mounts
 from ostreewatchd.parse.mountinfo import Mounts, MountTable
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.paths import Root, What
-from ostreewatchd.platforms import Platform
+from ostreewatchd.platforms import MovingLink, Platform
 
 _WATCHED_TREES = ("/usr", "/etc")
 _SMALL = 64 << 10
 _IS_BEING_MADE = 10.0
 """Seconds since its start in which a process that is named as runc names its own is taken for that."""
+
+
+_DOUBT = "which of the processes in its cgroup is its first one cannot be told"
 
 
 class _Known(NamedTuple):
@@ -91,10 +96,14 @@ class ContainerLooker:
                 gc.enable()
 
     def _look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
-        processes, problems = self._processes.look(host)
-        looker = _Look(host, platform, (*_WATCHED_TREES, *cni_directories), problems, remember=self._remember)
+        problems: list[Problem] = []
+        owners = Owners(host, platform, problems)
+        processes, troubles = self._processes.look(host, owners.first_process)
+        problems += troubles
+        watched = (*_WATCHED_TREES, *cni_directories)
+        looker = _Look(host, owners, self._remember, watched, platform.links, problems)
         standing = daemons(self._processes.helpers, host, platform)
-        machines = vm_sandboxes(self._processes.helpers, host, looker.owners, self._vm_sandboxes)
+        machines = vm_sandboxes(self._processes.helpers, host, owners, self._vm_sandboxes)
         no_new_mounts = host.table.mounts.leading == self._leading
         if looker.shape != self._shape:
             self._known, self._shape = {}, looker.shape
@@ -104,12 +113,13 @@ class ContainerLooker:
             if process.container_id in machines:
                 continue  # What a virtual machine needs on the host (virtiofsd) is no container.
             one = self._known.get(process)
-            troubles = len(problems)
+            before = len(problems)
             if one is None or (one.receives and not no_new_mounts) or not _is_unmoved(process, one):
                 one = looker.container(process)
             if one is None:
                 continue
-            if self._remember and len(problems) == troubles:  # Else it is to be said again, or has gone by then.
+            # Else it is to be said again, or has gone by then.
+            if self._remember and not process.doubt and len(problems) == before:
                 known[process] = one
             if one.container is not None:
                 containers.append(made_by(one.container, one.subpaths, standing))
@@ -147,13 +157,19 @@ class _Look:
     """One look's shared parts: what is looked for, whose it is, where to put problems."""
 
     def __init__(
-        self, host: Host, platform: Platform, watched: Sequence[str], problems: list[Problem], *, remember: bool
+        self,
+        host: Host,
+        owners: Owners,
+        remember: bool,
+        watched: Sequence[str],
+        links: Sequence[MovingLink],
+        problems: list[Problem],
     ) -> None:
         self._watched = watched
         self._problems = problems
         self._remember = remember
-        self._places = Places(host, watched, problems, platform.links)
-        self.owners = Owners(host, platform, problems)
+        self._places = Places(host, watched, problems, links)
+        self._owners = owners
         self.shape = (tuple(watched), self._places.shape)
 
     def _instead(self, process: ContainerProcess, pid: int) -> Optional[_Known]:
@@ -165,11 +181,15 @@ class _Look:
 
     def container(self, process: ContainerProcess) -> Optional[_Known]:
         """What is known of the process now; None if nothing that holds until the next look."""
+        where = f"container {process.container_id[:12]}"
         try:
-            return self._container(process)
+            known = self._container(process)
         except proc.Unreadable as error:
-            self._problems.append(Problem(where=f"container {process.container_id[:12]}", what=error.what))
+            self._problems.append(Problem(where=where, what=error.what))
             return None
+        if process.doubt and known is not None and known.container is None:
+            self._problems.append(Problem(where=where, what=_DOUBT))
+        return known
 
     def _container(self, process: ContainerProcess) -> Optional[_Known]:
         where = f"container {process.container_id[:12]}"
@@ -194,12 +214,16 @@ class _Look:
                 # Its parent is in the container too: compared with that it would always be fresh.
                 self._problems.append(Problem(where=where, what="its first process was not found"))
                 return None
-            spec = self.owners.bundle(process.container_id)
+            spec = self._owners.bundle(process.container_id)
             if spec is not None and spec.is_sandbox:
                 return _Known(None, False)
-            noted = self.owners.first_process(process.container_id) if spec is not None else None
+            noted = self._owners.first_process(process.container_id) if spec is not None else None
             if noted is not None and noted != process.pid:
-                return self._instead(process, noted)
+                if self._owners.is_in(noted, process.container_id):
+                    return self._instead(process, noted)
+                process = process._replace(doubt=True)
+                what = f"its runtime noted process {noted} as its first one, which is not in its cgroup"
+                self._problems.append(Problem(where=where, what=what))
             places = self._places.find(mounts, spec, where)
             table = MountTable(Mounts(data, [place.path for place in places]))
             root.mounts = table
@@ -227,7 +251,10 @@ class _Look:
             return None
         if proc.mount_namespace(process.pid) != process.mount_namespace:
             return None
-        owner = self.owners.of(process, spec)
+        if process.doubt:
+            # Who it is cannot be told, so nothing of what its process sees is the container's for certain.
+            binds = [msgspec.structs.replace(bind, sight=Sight(problem=_DOUBT)) for bind in binds]
+        owner = self._owners.of(process, spec)
         started = stat.start_ticks / proc.TICKS
         container = Container(
             id=process.container_id,

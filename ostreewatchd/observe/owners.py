@@ -53,8 +53,7 @@ class Owners:
         return None
 
     def first_process(self, container_id: str) -> Optional[int]:
-        """Its pid as the runtime noted it beside the bundle; None if it did not, or no process of the container has
-        that pid (a runtime in a pid namespace of its own)."""
+        """Its pid as the runtime noted it beside the bundle; None if it did not, or nobody has that pid any more."""
         for pattern in self._platform.bundles:
             folder = pattern.format(id=container_id).rpartition("/")[0]
             for name in _PID_FILES:
@@ -64,11 +63,19 @@ class Owners:
                     continue
                 pid = int(text) if text.isdigit() else 0
                 try:
-                    groups = proc.read(pid, "cgroup") if pid else None
+                    return pid if pid and proc.mount_namespace(pid) is not None else None
                 except proc.Unreadable:
-                    groups = None
-                return pid if groups and container_id in cgroup.container_ids(groups) else None
+                    return None
         return None
+
+    def is_in(self, pid: int, container_id: str) -> bool:
+        """Whether the process is the container's: of another one it may have the pid by now, or the runtime counts
+        in a pid namespace of its own, or somebody took it out of its cgroup."""
+        try:
+            groups = proc.read(pid, "cgroup")
+        except proc.Unreadable:
+            return False
+        return bool(groups and cgroup.container_id(groups, self._host.around) == container_id)
 
     def of(self, process: ContainerProcess, spec: Optional[Bundle]) -> Owner:
         """Whose container it is: by the bundle's annotations, else by the log link. The attempt is known from the

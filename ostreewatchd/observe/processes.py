@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which process speaks for a container: its first one. What it forked may have another root directory or a mount
 namespace of its own, what was put into it by exec too, and neither is a witness of what the container was given.
+Nor is what somebody who may write the host's cgroups put there before the container started: where more than one
+process of a container has its parent elsewhere, the runtime's own note of the first one's pid decides.
 
 A process that was judged once is held by a pidfd, which tells its end without reading anything: a look at which
 nothing new has started reads only the list of pids."""
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Problem
@@ -19,6 +21,7 @@ from ostreewatchd.peers import proc
 
 _MAX_HELD = 32768
 _MAX_PROBLEMS = 50
+_MAX_COMPARED = 32
 _BECOMES_WITHIN = 10.0
 """Seconds after its start in which a process is judged anew at each look."""
 
@@ -30,6 +33,8 @@ class ContainerProcess(NamedTuple):
     mount_namespace: int
     container_id: str
     cgroup_pod_uid: str
+    doubt: bool = False
+    """Several may be it, they see different mounts, and the runtime left no note of which it is."""
 
 
 class _Member(NamedTuple):
@@ -37,7 +42,8 @@ class _Member(NamedTuple):
 
     pid: int
     namespace: int
-    pod_uid: str
+    groups: bytes
+    """Its cgroup file."""
 
 
 class Processes:
@@ -56,21 +62,19 @@ class Processes:
         self._members: dict[int, str] = {}
         """The container by pid."""
 
-    def look(self, host: Host) -> tuple[list[ContainerProcess], list[Problem]]:
-        """All containers' first processes now, and what could not be read."""
+    def look(
+        self, host: Host, noted: Callable[[str], Optional[int]] = lambda container_id: None
+    ) -> tuple[list[ContainerProcess], list[Problem]]:
+        """All containers' first processes now, and what could not be read. `noted`: the pid of a container's first
+        process as its runtime noted it, None if it did not."""
         problems: list[Problem] = []
         # The ended ones first: a pid that is in the list below and held is then the process that was judged.
         self._forget_ended()
         self._helpers = {pid: name for pid, name in self._helpers.items() if pid in self._held}
         fresh, judged = self._fresh(host.namespace, problems)
         around = host.around if fresh else frozenset()
-        known = {container.mount_namespace: container.container_id for container in self._containers.values()}
         groups: dict[str, list[_Member]] = {}
         for pid, namespace in fresh:
-            container_id = known.get(namespace, "")
-            if container_id:
-                self._note(pid, container_id)
-                continue
             try:
                 data = proc.read(pid, "cgroup")
             except proc.Unreadable as error:
@@ -78,27 +82,32 @@ class Processes:
                 _add(problems, pid, error)
                 continue
             container_id = cgroup.container_id(data, around) if data else ""
-            if not container_id:
+            if not data or not container_id:
                 self._look_for_helper(pid)
-            if data and container_id:
-                self._note(pid, container_id)
-                groups.setdefault(container_id, []).append(_Member(pid, namespace, cgroup.pod_uid(data, around)))
-        for container_id, members in groups.items():
-            if container_id in self._containers:
                 continue
+            self._note(pid, container_id)
+            known = self._containers.get(container_id)
+            if known is None or known.mount_namespace != namespace:
+                # What is put into a container comes into the namespace that its first process is in: a probe.
+                groups.setdefault(container_id, []).append(_Member(pid, namespace, data))
+        doubtful = []
+        for container_id, members in groups.items():
             try:
-                first = _first(members)
+                first = self._decide(container_id, members, around, noted)
             except proc.Unreadable as error:
                 for one in members:
                     self._release(one.pid)
                 _add(problems, members[0].pid, error)
                 continue
-            if first is not None:
-                self._containers[container_id] = ContainerProcess(
-                    first.pid, first.namespace, container_id, first.pod_uid
-                )
+            if first is None:
+                continue
+            if first.doubt:
+                doubtful.append(first)
+                self._containers.pop(container_id, None)
+            else:
+                self._containers[container_id] = first
         self.helpers = sorted(self._helpers.items())
-        result = list(self._containers.values())
+        result = [*self._containers.values(), *doubtful]
         if not self._remember:
             self._containers = {}
             return result, problems
@@ -106,7 +115,32 @@ class Processes:
         for pid in judged:
             if pid in self._held and pid not in firsts and _is_young(pid):
                 self._release(pid)
+        self._release_all({one.container_id for one in doubtful})
         return result, problems
+
+    def _decide(
+        self, container_id: str, members: list[_Member], around: frozenset[str], noted: Callable[[str], Optional[int]]
+    ) -> Optional[ContainerProcess]:
+        """Which one speaks for the container, of which `members` are new. None: it stays as it is. Raises
+        Unreadable."""
+        before = self._containers.get(container_id)
+        if before is not None:
+            known = [pid for pid, whose in self._members.items() if whose == container_id]
+            pids = {*known, *(one.pid for one in members)}
+            if not any(stat.parent not in pids for one in members for stat in (proc.stat(one.pid),) if stat):
+                return None  # Its own children.
+            new = {one.pid for one in members}
+            members = [*members, *_members(pid for pid in known if pid not in new)]
+        first, rivals = _first(members)
+        doubt = False
+        if len(rivals) > 1:
+            pid = noted(container_id)
+            by_note = next((one for one in members if one.pid == pid), None)
+            first, doubt = by_note or first, by_note is None and not _see_the_same(rivals)
+        if first is None or (before is not None and first.pid == before.pid and not doubt):
+            return None
+        uid = cgroup.pod_uid(first.groups, around)
+        return ContainerProcess(first.pid, first.namespace, container_id, uid, doubt)
 
     def _fresh(self, host_namespace: int, problems: list[Problem]) -> tuple[list[tuple[int, int]], list[int]]:
         """Processes that were not judged before and are not in the host's mount namespace, with their own; and all
@@ -178,8 +212,12 @@ class Processes:
         lost = {one.container_id for one in self._containers.values() if one.pid not in self._held or _has_moved(one)}
         if lost:
             self._containers = {key: one for key, one in self._containers.items() if key not in lost}
-            for pid in [pid for pid, container_id in self._members.items() if container_id in lost]:
-                self._release(pid)
+            self._release_all(lost)
+
+    def _release_all(self, containers: Set[str]) -> None:
+        """Judge all of these containers anew at the next look."""
+        for pid in [pid for pid, container_id in self._members.items() if container_id in containers]:
+            self._release(pid)
 
     def _release(self, pid: int) -> None:
         fd = self._held.pop(pid, None)
@@ -204,19 +242,34 @@ def _is_young(pid: int) -> bool:
     return stat is None or proc.boottime() - stat.start_ticks / proc.TICKS < _BECOMES_WITHIN
 
 
-def _first(members: list[_Member]) -> Optional[_Member]:
-    """A container's first process: the oldest whose parent is not in the container. Of what the same clock tick
-    started (a hundredth of a second), only the parent tells who was first. None: all have ended."""
+def _first(members: list[_Member]) -> tuple[Optional[_Member], list[_Member]]:
+    """A container's first process: the oldest whose parent is not in the container; and all whose parent is not. Of
+    what the same clock tick started (a hundredth of a second), only the parent tells who was first. None: all have
+    ended."""
     if len(members) == 1:
-        return members[0]
+        return members[0], members
     pids = {one.pid for one in members}
-    ranked = [
+    ranked = sorted(
         ((stat.parent in pids, stat.start_ticks, one.pid), one)
         for one in members
         for stat in (proc.stat(one.pid),)
         if stat is not None
-    ]
-    return min(ranked)[1] if ranked else None
+    )
+    return (ranked[0][1] if ranked else None), [one for (is_child, *_), one in ranked if not is_child]
+
+
+def _members(pids: Iterable[int]) -> Iterator[_Member]:
+    for pid in pids:
+        namespace, groups = proc.mount_namespace(pid), proc.read(pid, "cgroup")
+        if namespace is not None and groups:
+            yield _Member(pid, namespace, groups)
+
+
+def _see_the_same(members: list[_Member]) -> bool:
+    """Whether it matters which of them is asked: equal lines are of one namespace and one root."""
+    if len({one.namespace for one in members}) > 1 or len(members) > _MAX_COMPARED:
+        return False
+    return len({hash(proc.read(one.pid, "mountinfo")) for one in members}) == 1
 
 
 def _add(problems: list[Problem], pid: int, error: proc.Unreadable) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ostreewatchd.judge import judge
+from ostreewatchd.observe import processes
 from ostreewatchd.observe.host import Host, HostGone
 from tests.host.fakehost import CNI, NEW, Bind, FakeHost, bind, mount, unshare_mounts
 from tests.host.namespace import in_namespaces, needs_root
@@ -102,6 +103,7 @@ def test_what_is_executed_in_it(tmp_path: Path) -> None:
     container."""
     host = FakeHost(tmp_path)
     one = host.container("calico-node", [Bind(CNI, HOST_CNI)])
+    host.write(f"{host.bundles}/{one.id}/init.pid", str(one.pid))
     host.look()
 
     def probe() -> None:
@@ -247,17 +249,97 @@ def test_hidden_processes(tmp_path: Path, hides: str) -> None:
     assert os.waitpid(watcher, 0)[1] == 0
 
 
+def told(host: FakeHost) -> list[tuple[str, bool]]:
+    """Verdicts, and whether they are owed; without memory and with it the same. What is not known is said."""
+    for snapshot in (host.look(), host.look_anew()):
+        findings = [(one.verdict, one.owed) for one in judge(snapshot)]
+        assert findings or snapshot.problems
+    assert [(one.verdict, one.owed) for one in judge(host.look())] == findings
+    return findings
+
+
 @in_namespaces
 def test_a_process_that_somebody_else_put_into_its_cgroup(tmp_path: Path) -> None:
     """It is older and stale; the runtime's own note says which one is the container. A note of no process of the
-    container's says nothing."""
+    container's says nothing: then it is not known, and nothing is owed."""
     host = FakeHost(tmp_path)
     id, binds = "c" * 64, [Bind(CNI, HOST_CNI)]
     host.write_bundle(id, "calico-node", binds)
     host.container("older", binds, group=id, bundle=False)
     host.patch()
     one = host.container("calico-node", binds, group=id, bundle=False)
+    assert told(host) == [("unknown", False)], "no note"
     host.write(f"{host.bundles}/{id}/init.pid", "1")
-    assert [found.owed for found in judge(host.look_anew())] == [True], "the test's own premise"
+    assert told(host) == [("unknown", False)], "a note of somebody else"
     host.write(f"{host.bundles}/{id}/init.pid", str(one.pid))
     assert owed(host) == [] and [found.pid for found in host.look().containers] == [one.pid]
+
+
+@pytest.mark.parametrize("order", ["seen alone", "never seen alone"])
+@in_namespaces
+def test_a_stranger_that_was_there_before_the_container(tmp_path: Path, order: str) -> None:
+    """It holds nothing of the host's tree, and hides nothing: neither from a look that judged it while it was alone
+    nor from one that finds both. Where no note tells, that is said."""
+    host = FakeHost(tmp_path)
+    id, binds = "c" * 64, [Bind(CNI, HOST_CNI)]
+    stranger = host.container("stranger", [], group=id, bundle=False)
+    if order == "seen alone":
+        assert host.look().container_count == 1
+    host.write_bundle(id, "calico-node", binds)
+    one = host.container("calico-node", binds, group=id, bundle=False)
+    host.patch()
+    assert told(host) == [], "no note"
+    assert any("which of the processes" in problem.what for problem in host.look().problems)
+    host.write(f"{host.bundles}/{id}/init.pid", str(one.pid))
+    assert owed(host) == ["calico-node"]
+    snapshot = host.look()
+    assert [found.pid for found in snapshot.containers] == [one.pid] and snapshot.container_count == 1
+    assert snapshot.problems == ()
+    stranger.kill()
+    assert owed(host) == ["calico-node"]
+    one.kill()
+    assert host.look().container_count == 0
+
+
+@in_namespaces
+def test_a_stranger_in_the_place_of_the_container(tmp_path: Path) -> None:
+    """The container's first process was put elsewhere, so that a stale stranger is all that is in its cgroup."""
+    host = FakeHost(tmp_path)
+    id, binds = "c" * 64, [Bind(CNI, HOST_CNI)]
+    host.write_bundle(id, "calico-node", binds)
+    host.container("stranger", binds, group=id, bundle=False)
+    host.patch()
+    assert told(host) == [("stale", True)], "the test's own premise"
+    one = host.container("calico-node", binds, bundle=False)
+    host.write(f"{host.bundles}/{id}/init.pid", str(one.pid))
+    assert [finding.verdict for finding in judge(host.look_anew())] == ["unknown"]
+    one.kill()
+    assert [finding.verdict for finding in judge(host.look_anew())] == ["stale"], "a note of nobody says nothing"
+
+
+@in_namespaces
+def test_probes(tmp_path: Path) -> None:
+    """They come every few seconds, their parent is the shim. Whatever a look finds of them, there is no other finding
+    and no problem, and once they were judged, nothing is read for them."""
+    host = FakeHost(tmp_path)
+    one = host.container("calico-node", [Bind(CNI, HOST_CNI)])
+    host.patch()
+    assert owed(host) == ["calico-node"]
+
+    def probe() -> None:
+        host._join(one.id)
+        setns(os.open(f"/proc/{one.pid}/ns/mnt", os.O_RDONLY), _CLONE_NEWNS)
+        os.chroot(f"/proc/{one.pid}/root")
+
+    for note in ("", str(one.pid)):
+        if note:
+            host.write(f"{host.bundles}/{one.id}/init.pid", note)
+        for stage in (lambda: host._join(one.id), probe):
+            waits(stage)
+            assert owed(host) == ["calico-node"]
+            assert [(found.pid, found.id) for found in host.look().containers] == [(one.pid, one.id)]
+            assert host.look().problems == host.look_anew().problems == ()
+    asked: list[object] = []
+    setattr(processes, "_first", asked.append)  # noqa: B010
+    waits(probe)
+    assert host.look().containers[0].pid == one.pid and not asked, "which is the first is not asked anew"
