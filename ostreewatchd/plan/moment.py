@@ -6,9 +6,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ostreewatchd.model import Bind, Container, Finding, Reference, Snapshot, Switch
-
-_CLOCKS_APART = 1.0
-"""Seconds. A start is known to a tick, in another clock than a birth: closer than this is no order."""
+from ostreewatchd.plan.births import was_born_after
 
 
 def current(snapshot: Snapshot) -> Optional[Switch]:
@@ -28,7 +26,7 @@ def started_after(snapshot: Snapshot, container: Container, finding: Finding) ->
     What the kernel says first: unique mount ids order the container's bind and the host's mount. Then what the
     ledger remembers: if it knew the state before this switch, in this boot, then what was started before the
     switch was first seen is taken for a leftover; a second restart is the ledger's to prevent. With no memory the
-    birth of the directory is left, in wall-clock time."""
+    birth of the directory is left, which is of the wall clock."""
     bind = bind_of(container, finding)
     # PID 1's: it is the host's, also where the process that made the bind has not seen the switch.
     reference = snapshot.reference(finding.path, snapshot.init_mount_namespace)
@@ -44,26 +42,18 @@ def started_after(snapshot: Snapshot, container: Container, finding: Finding) ->
         if container.started_boottime < seen:
             return ""
         return f"it was started {container.started_boottime - seen:.0f} s after the switch was first seen"
-    if _was_born_after(snapshot, container, bind, reference):
+    if _may_be_born_after(bind, reference) and was_born_after(snapshot, container, reference, current(snapshot)):
         return ""
     if mine is not None and theirs is not None:
         return f"its mount (id {mine}) is younger than the host's (id {theirs}): it was started after the switch"
     return "whether it was started before the switch cannot be told: the ledger knows no earlier state of this boot"
 
 
-def _was_born_after(snapshot: Snapshot, container: Container, bind: Bind, reference: Reference) -> bool:
-    """Whether the host's directory was made after the container was started, as far as wall-clock time tells.
-
-    It does not where the directory is younger than now (the clock was set back since), nor where the kernel has said
-    already that the container's mount is the younger one: then the directory can only be the younger of the two if
-    it was made anew in the same tree."""
-    born = reference.sight.born_at
-    if born is None or born > snapshot.taken_at:
-        return False
+def _may_be_born_after(bind: Bind, reference: Reference) -> bool:
+    """Not where the kernel has said already that the container's mount is the younger one: then the directory can
+    only be the younger of the two if it was made anew in the same tree."""
     ordered = bind.sight.serial is not None and reference.sight.serial is not None
-    if ordered and bind.sight.deployment != reference.sight.deployment:
-        return False
-    return container.started_at + _CLOCKS_APART < born
+    return not ordered or bind.sight.deployment == reference.sight.deployment
 
 
 def _remembered(snapshot: Snapshot) -> Optional[float]:

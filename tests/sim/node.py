@@ -180,6 +180,7 @@ class Node:
         self.host.booted.made -= 40_000.0
         for subject in self.subjects:
             subject.started -= 1000.0
+            subject.created_at -= 1000.0
 
     # --- what the parts tell each other
 

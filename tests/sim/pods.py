@@ -178,6 +178,12 @@ class Kubelet:
             return 0.0
         return float(min(FIRST_BACK_OFF * 2 ** (subject.level - 1), LONGEST_BACK_OFF))
 
+    def may_back_off(self, subject: Subject) -> float:
+        """The most that it can be for who sees its attempts, and not that kubelet was restarted and forgot."""
+        if subject.attempt == 0 or self.timeline.now - subject.started > FORGOTTEN_AFTER:
+            return 0.0
+        return float(max(self.back_off(subject), min(FIRST_BACK_OFF * 2 ** (subject.attempt - 1), LONGEST_BACK_OFF)))
+
     def _consider(self, subject: Subject) -> None:
         if subject.runs or not subject.pod_exists or subject.returns == "never" or not self.would_start():
             return

@@ -29,3 +29,10 @@ def test_a_failing_history_shrinks() -> None:
     assert len(history.events) == 1
     with folder() as place, planted("no intent") as tune:
         assert shrink(history, place, tune).events == history.events
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in KEPT.glob("found-*.json")))
+def test_what_was_found_is_mended(name: str) -> None:
+    """Each of these broke something once."""
+    with folder() as place:
+        assert broken(load(KEPT / f"{name}.json"), place) is None

@@ -260,9 +260,14 @@ class Truth:
 
     def _is_excused(self, subject: Subject) -> bool:
         """With neither memory nor an order by mount ids only the directory's birth is left, and that is of the wall
-        clock: who steps it back within the seconds that matter is believed."""
-        ordered = self._node.shape.serials and subject.tree != self._node.host.cni.name
-        return not ordered and self.stepped_at >= 0
+        clock: who steps it back after that is believed if nothing is left of the time before the step."""
+        node, cni = self._node, self._node.host.cni
+        if node.shape.serials and subject.tree != cni.name:
+            return False
+        then = cni.born - cni.made
+        known = [node.timeline.wall() - node.timeline.now]
+        known += [one.created_at - one.started for one in node.subjects if one.runs]
+        return then > max(known) + 0.5
 
     def _in_order(self, process: Process, deep: Facts, step: Step) -> None:
         current = self._current_switch()
@@ -290,7 +295,7 @@ class Truth:
             done = any(act.subject.key == other.key and act.switch == current for act in self.acts.values())
             if done or not deep.helps[id] or id in deep.hidden or id in deep.lost or other.key in process.could_not:
                 continue
-            if self._node.kubelet.back_off(other) > _LONGEST_BACK_OFF:
+            if self._node.kubelet.may_back_off(other) > _LONGEST_BACK_OFF:
                 continue
             if other.labels != "daemon-set" or not self._surely_before(other, deep.started[id], id):
                 continue
@@ -348,7 +353,9 @@ class Truth:
         if signature[0] not in self.switches and signature[0]:
             self.switches[signature[0]] = now
         process = self._node.processes[-1] if self._node.processes else None
-        rows = db.execute("SELECT id, switch_id, step, subject, outcome FROM act ORDER BY id DESC LIMIT 10").fetchall()
+        rows = db.execute(
+            "SELECT id, switch_id, step, subject, outcome FROM act ORDER BY id DESC LIMIT 100"
+        ).fetchall()
         for id, switch, step, text, outcome in rows:
             known = self.acts.get(id)
             if known is not None and known.outcome == outcome:

@@ -69,3 +69,58 @@ def test_a_ledger_that_does_not_say_when_the_switch_was_seen_orders_nothing() ->
     """An older version wrote it: the moment is 0, and everything was started after that."""
     known = started(None, None, at=1000, born=2000).before().switch("s1", seen=0.0)
     assert step(known)
+
+
+# --- no mount ids, no memory, and a wall clock that was set ----------------------------------------------------------
+
+
+def set_back(*, started: float, by: float, wall: float, born: float = 2000.0) -> World:
+    """The host's directory is born at `born`; then the wall clock is set back by `by`. The container was started
+    at `started`, when the clock still had to be set back by `wall`. Seconds since boot."""
+    sight = msgspec.structs.replace(NEW, serial=None, born_at=BOOTED_AT + born + by)
+    old = msgspec.structs.replace(OLD, serial=None)
+    return world().host(CNI, sight).container("a", started=started, wall=wall).bind(CNI, old)
+
+
+@pytest.mark.parametrize("born", [2000.0, UPTIME - 10])
+def test_who_was_made_before_the_clock_was_set_back_tells_when_the_directory_was_born(born: float) -> None:
+    """The runtime's stamp of its making is as wrong as the birth's: together they are right, also while the clock is
+    not yet past the birth again."""
+    assert step(set_back(started=1000, by=30, wall=30, born=born))
+    assert refusal(set_back(started=born + 10, by=60, wall=60, born=born)).name == "started-after-switch"
+
+
+def test_another_container_tells_it_too() -> None:
+    """Invariant 6. By the clock of now the container is 20 s older than the directory, and it is 10 s younger."""
+    fooled = set_back(started=2010, by=30, wall=0)
+    assert step(fooled)
+    assert refusal(fooled.container("older", started=500, wall=30)).name == "started-after-switch"
+
+
+def test_who_has_the_directory_already_tells_that_it_was_there() -> None:
+    """Invariant 6. Nobody is left of the time before the clock was set back; but what shows the new directory was
+    given it."""
+    fooled = set_back(started=2010, by=30, wall=0)
+    given = msgspec.structs.replace(NEW, serial=None)
+    later = set_back(started=2010, by=30, wall=0).container("b", started=2020).bind(CNI, given)
+    assert refusal(later).name == "started-after-switch"
+    sees_all = fooled.container("b", started=500).bind(CNI, given, propagated=True)
+    assert step(sees_all)  # It was not given it: it sees what the host mounts.
+
+
+def test_a_ledger_that_saw_the_switch_tells_that_it_was_there() -> None:
+    """Invariant 6. The ledger knew no state before; that it saw this one it knows."""
+    assert refusal(set_back(started=2010, by=30, wall=0).switch(seen=2015)).name == "started-after-switch"
+    assert refusal(set_back(started=2010, by=0, wall=0).switch(seen=2005)).name == "started-after-switch"
+    assert step(set_back(started=1000, by=0, wall=0).switch(seen=2005))
+    # What it wrote before the clock was set tells how far the clocks were apart.
+    known = set_back(started=1000, by=3600, wall=0, born=2000).switch(seen=2005)
+    assert refusal(known).name == "started-after-switch"
+    saw = known.snapshot().history.switch
+    assert saw is not None
+    assert step(known.history(switch=msgspec.structs.replace(saw, seen_at=saw.seen_at + 3600)))
+
+
+def test_a_clock_that_was_set_forward_orders_only_what_is_older_either_way() -> None:
+    assert step(set_back(started=1000, by=-30, wall=-30, born=2000))
+    assert refusal(set_back(started=1980, by=-30, wall=-30, born=2000)).name == "started-after-switch"

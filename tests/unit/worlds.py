@@ -121,9 +121,10 @@ class World:
         binder: int = HOST,
         id: str = "",
         known: bool = True,
+        wall: float = 0.0,
     ) -> World:
         """A running container of a DaemonSet's pod; `started` is in seconds since boot. The binds that follow are
-        its own."""
+        its own. `wall`: seconds by which the wall clock has been set back since it was made."""
         pod = pod or f"{name}-x1"
         uid = f"uid-of-{pod}"
         one = Container(
@@ -151,7 +152,7 @@ class World:
                     name=name,
                     attempt=attempt,
                     running=True,
-                    created_at=BOOTED_AT + started,
+                    created_at=BOOTED_AT + started + wall,
                 )  # fmt: skip
             )
         return self
