@@ -21,7 +21,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     """Each bind of a file whose host path is another file of the same tree now."""
     for container in snapshot.containers:
         for bind in container.binds:
-            reference = snapshot.reference(bind.host_path, snapshot.maker(container, bind))
+            reference = snapshot.reference(bind.host_path, container.maker(bind))
             if reference is not None and replaced(bind, reference) and differs(snapshot, container, bind) is None:
                 because = (
                     f"it has file {bind.sight.identity}, the host has {reference.sight.identity} in the same tree:"

@@ -26,7 +26,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
     """Each daemon that sees another tree, once a unit; and each bind that a restart would make from such a tree."""
     said: set[str] = set()
     for daemon in snapshot.daemons:
-        apart = _apart(snapshot, daemon.mount_namespace)
+        apart = _differing_tree(snapshot, daemon.mount_namespace)
         name = daemon.unit or daemon.name
         if apart is not None and name not in said:
             said.add(name)
@@ -41,17 +41,17 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
 
 def differs(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[tuple[Reference, Reference]]:
     """What the maker of the bind sees and what PID 1 sees, if both see something and it is not the same."""
-    return _differing(snapshot, bind.host_path, snapshot.maker(container, bind))
+    return _differing(snapshot, bind.host_path, container.maker(bind))
 
 
 def _differing(snapshot: Snapshot, path: str, namespace: int) -> Optional[tuple[Reference, Reference]]:
     theirs, init = (snapshot.reference(path, one) for one in (namespace, snapshot.init_mount_namespace))
-    if theirs is None or init is None or theirs.sight.identity is None or init.sight.identity is None:
+    if theirs is None or init is None or theirs.sight.identity is None:
         return None
-    return (theirs, init) if theirs.sight.identity != init.sight.identity else None
+    return (theirs, init) if snapshot.shows_the_hosts(path, namespace) is False else None
 
 
-def _apart(snapshot: Snapshot, namespace: int) -> Optional[tuple[Reference, Reference]]:
+def _differing_tree(snapshot: Snapshot, namespace: int) -> Optional[tuple[Reference, Reference]]:
     """The first of the trees that the namespace shows otherwise than PID 1 has it."""
     for path in ("/etc", "/usr", *snapshot.cni_directories):
         differing = _differing(snapshot, path, namespace)
@@ -118,7 +118,7 @@ def _cure(snapshot: Snapshot, container: Container, bind: Bind) -> tuple[str, st
     """Who makes the bind, unless it is the shim alone that is left behind; and what makes that one see the host's
     tree."""
     kubelets = [one for one in snapshot.daemons if one.kind == "kubelet" and one.mount_namespace == bind.made_in]
-    stale = [one for one in snapshot.runtimes if _apart(snapshot, one.mount_namespace) is not None]
+    stale = snapshot.stale_runtimes(bind.host_path)
     anew = "stop the container" if snapshot.has_binder_of_its_own(container) else _NEW_SHIM
     if kubelets:
         unit = kubelets[0].unit or kubelets[0].name

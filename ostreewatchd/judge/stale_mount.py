@@ -35,7 +35,7 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _judge(snapshot: Snapshot, container: Container, bind: Bind) -> Optional[Finding]:
-    reference = snapshot.reference(bind.host_path, snapshot.maker(container, bind))
+    reference = snapshot.reference(bind.host_path, container.maker(bind))
     if reference is None:
         return rule.unknown(container, bind, because="no reference was looked up for this path")
     if bind.via and bind.sight.absent and reference.sight.absent:

@@ -37,6 +37,7 @@ from ostreewatchd.model.settings import (
 from ostreewatchd.model.sight import (
     Bind,
     Binder,
+    BinderKind,
     Certificate,
     Container,
     Daemon,
@@ -45,6 +46,7 @@ from ostreewatchd.model.sight import (
     Reference,
     Sight,
     VmSandbox,
+    is_of_one_container,
 )
 from ostreewatchd.model.snapshot import (
     SNAPSHOT_FORMAT,
@@ -73,6 +75,7 @@ __all__ = [
     "STOPPED_NOTHING",
     "Bind",
     "Binder",
+    "BinderKind",
     "Certificate",
     "Container",
     "Daemon",
@@ -113,5 +116,6 @@ __all__ = [
     "VmSandbox",
     "Window",
     "day_of",
+    "is_of_one_container",
     "short_name",
 ]

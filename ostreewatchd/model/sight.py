@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Optional
 
 from ostreewatchd.model.record import Record, Unsigned
@@ -77,12 +78,15 @@ class Pod(Record, frozen=True, kw_only=True):
     uid: str
 
 
+BinderKind = Literal["", "shim", "conmon"]
+
+
 class Binder(Record, frozen=True, kw_only=True):
     """The process that makes a container's binds: shim or conmon."""
 
     pid: int
     mount_namespace: int
-    kind: Literal["", "shim", "conmon"] = ""
+    kind: BinderKind = ""
     """Known where its mount namespace is not the runtime's: a shim stays with the pod, a conmon with the container."""
 
 
@@ -101,6 +105,10 @@ class Container(Record, frozen=True, kw_only=True):
     binder: Binder
     binds: tuple[Bind, ...] = ()
 
+    def maker(self, bind: Bind) -> int:
+        """The mount namespace in which the source of the bind would be looked up for a restarted container."""
+        return bind.made_in if bind.made_in is not None else self.binder.mount_namespace
+
 
 class Daemon(Record, frozen=True, kw_only=True):
     """A process of the host that makes binds for containers: the runtime, or kubelet."""
@@ -113,6 +121,14 @@ class Daemon(Record, frozen=True, kw_only=True):
     """The systemd unit that it is of; empty if none is named."""
     held_at: str = ""
     """The file at which its mount namespace is held for whoever joins it (kubens); empty: it is its own."""
+
+
+def is_of_one_container(binder: BinderKind, runtimes: Iterable[Daemon]) -> bool:
+    """Whether such a binder is one container's, as the conmon is that CRI-O starts for each; a shim is its sandbox's.
+    Where the process could not be recognized, a node's only kind of runtime tells. (cri-o internal/oci; containerd
+    core/runtime/v2.)"""
+    names = {one.name for one in runtimes}
+    return binder == "conmon" or names == {"crio"}
 
 
 class VmSandbox(Record, frozen=True, kw_only=True):

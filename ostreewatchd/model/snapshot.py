@@ -9,7 +9,7 @@ from ostreewatchd.model.history import History, Pause
 from ostreewatchd.model.host import Flag, Live, Ostree
 from ostreewatchd.model.record import Record
 from ostreewatchd.model.settings import Settings
-from ostreewatchd.model.sight import Bind, Container, Daemon, Reference, VmSandbox
+from ostreewatchd.model.sight import Container, Daemon, Reference, VmSandbox, is_of_one_container
 from ostreewatchd.model.views import KubeletView, RuntimeView, SystemView
 
 SNAPSHOT_FORMAT = 1
@@ -83,20 +83,28 @@ class Snapshot(Record, frozen=True, kw_only=True):
         )
         return order if holds else None
 
-    def maker(self, container: Container, bind: Bind) -> int:
-        """The mount namespace in which the source of the bind would be looked up for a restarted container."""
-        return bind.made_in if bind.made_in is not None else container.binder.mount_namespace
-
     @property
     def runtimes(self) -> tuple[Daemon, ...]:
         return tuple(one for one in self.daemons if one.kind == "runtime")
 
+    def shows_the_hosts(self, path: str, mount_namespace: int) -> Optional[bool]:
+        """Whether a bind of the path that is made in the mount namespace would show what PID 1 has there. None: of one
+        of the two it is not known."""
+        host, theirs = (self.reference(path, one) for one in (self.init_mount_namespace, mount_namespace))
+        if host is None or host.sight.identity is None or theirs is None:
+            return None
+        if theirs.sight.identity is None:
+            return False if theirs.sight.absent else None
+        return theirs.sight.identity == host.sight.identity
+
+    def stale_runtimes(self, path: str) -> tuple[Daemon, ...]:
+        """The runtimes that are known not to see at the path what PID 1 has: no container and no sandbox that they
+        make shows it."""
+        return tuple(one for one in self.runtimes if self.shows_the_hosts(path, one.mount_namespace) is False)
+
     def has_binder_of_its_own(self, container: Container) -> bool:
-        """Whether a new container gets a new process that makes its binds, so that no new sandbox is needed for one:
-        conmon, which CRI-O starts for each container. A shim is a sandbox's. (cri-o internal/oci; containerd
-        core/runtime/v2.) Where the process could not be recognized, a node's only runtime tells."""
-        only_crio = bool(self.runtimes) and all(one.name == "crio" for one in self.runtimes)
-        return container.binder.kind == "conmon" or only_crio
+        """Whether a new container gets a new process that makes its binds, so that it needs no new sandbox."""
+        return is_of_one_container(container.binder.kind, self.runtimes)
 
     def cni_directory_of(self, path: str) -> str:
         """The CNI configuration directory that the host path is or lies below; empty if none."""

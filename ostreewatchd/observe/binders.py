@@ -8,23 +8,24 @@ pkg/volume/util/subpath (kubelet binds the source, and anew at each start if it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
-from ostreewatchd.model import Container, Daemon
+from ostreewatchd.model import BinderKind, Container, Daemon, is_of_one_container
 from ostreewatchd.peers import proc
 
 
 def made_by(container: Container, subpaths: frozenset[str], daemons: Sequence[Daemon]) -> Container:
     """The container with what is known of its makers. Nothing changes where all live in one mount namespace."""
     own = container.binder.mount_namespace
-    runtimes = [one.mount_namespace for one in daemons if one.kind == "runtime"]
+    of_runtimes = [one for one in daemons if one.kind == "runtime"]
+    runtimes = [one.mount_namespace for one in of_runtimes]
     kubelets = [one.mount_namespace for one in daemons if one.kind == "kubelet"]
     if all(namespace == own for namespace in (*runtimes, *(kubelets if subpaths else ()))):
         return container
     kind = _kind(container.binder.pid)
-    next_maker = runtimes[0] if len(runtimes) == 1 and kind == "conmon" and runtimes[0] != own else None
+    runtime = runtimes[0] if len(runtimes) == 1 and runtimes[0] != own else None
+    next_maker = runtime if is_of_one_container(kind, of_runtimes) else None
     of_subpaths = kubelets[0] if len(kubelets) == 1 and kubelets[0] != own else next_maker
     binds = tuple(
         msgspec.structs.replace(bind, made_in=of_subpaths if bind.path in subpaths else next_maker)
@@ -34,7 +35,7 @@ def made_by(container: Container, subpaths: frozenset[str], daemons: Sequence[Da
     return msgspec.structs.replace(container, binder=binder, binds=binds)
 
 
-def _kind(pid: int) -> Literal["", "shim", "conmon"]:
+def _kind(pid: int) -> BinderKind:
     try:
         stat = proc.stat(pid)
     except proc.Unreadable:

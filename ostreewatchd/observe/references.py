@@ -31,8 +31,7 @@ def references(
         namespace = container.binder.mount_namespace
         binders.setdefault(namespace, container.binder.pid)
         for bind in container.binds:
-            maker = namespace if bind.made_in is None else bind.made_in
-            wanted.setdefault(maker, set()).add(bind.host_path)
+            wanted.setdefault(container.maker(bind), set()).add(bind.host_path)
             wanted[host.namespace].add(bind.host_path)
     found, problems = [], []
     for namespace, paths in wanted.items():

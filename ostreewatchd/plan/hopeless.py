@@ -6,8 +6,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Iterator
 
-from ostreewatchd.model import Container, Finding, Reference, Refusal, Snapshot
-from ostreewatchd.plan import ladder
+from ostreewatchd.model import Container, Daemon, Finding, Reference, Refusal, Snapshot
 from ostreewatchd.plan.moment import bind_of
 
 
@@ -15,7 +14,7 @@ def lost(snapshot: Snapshot, container: Container, finding: Finding) -> str:
     """CNI configuration that the old directory has and the new one lacks, less what its writer makes anew at
     each start. Init containers do not run again, so nobody would bring it back."""
     bind = bind_of(container, finding)
-    reference = snapshot.reference(finding.path, snapshot.maker(container, bind)) if bind is not None else None
+    reference = snapshot.reference(finding.path, container.maker(bind)) if bind is not None else None
     if bind is None or reference is None or finding.path not in snapshot.cni_directories:
         return ""
     lost = [
@@ -43,11 +42,11 @@ def refusals(snapshot: Snapshot, findings: Iterable[Finding]) -> Iterator[Refusa
         bind = bind_of(container, finding)
         if bind is None or bind.via or not bind.writable or not snapshot.cni_directory_of(finding.path):
             continue
-        reference = snapshot.reference(finding.path, snapshot.maker(container, bind))
+        reference = snapshot.reference(finding.path, container.maker(bind))
         if reference is not None and reference.sight.absent:
             yield _missing(finding)
-        elif ladder.runtime_is_stale(snapshot, bind):
-            yield _runtime_is_stale(snapshot, finding)
+        elif stale := snapshot.stale_runtimes(bind.host_path):
+            yield _runtime_is_stale(stale, finding)
 
 
 def _missing(finding: Finding) -> Refusal:
@@ -61,9 +60,9 @@ def _missing(finding: Finding) -> Refusal:
     )
 
 
-def _runtime_is_stale(snapshot: Snapshot, finding: Finding) -> Refusal:
+def _runtime_is_stale(runtimes: Iterable[Daemon], finding: Finding) -> Refusal:
     """No container and no sandbox sees more of the host than the process that makes them."""
-    units = sorted({one.unit or f"the unit of {one.name} (pid {one.pid})" for one in snapshot.runtimes})
+    units = sorted({one.unit or f"the unit of {one.name} (pid {one.pid})" for one in runtimes})
     return Refusal(
         name="runtime-is-stale",
         because=f"the container runtime itself does not see the host's {finding.path}: whatever it starts does not",

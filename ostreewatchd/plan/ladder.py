@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Union
 
-from ostreewatchd.model import STOPPED_NOTHING, Bind, Container, Finding, PastAct, Snapshot
+from ostreewatchd.model import STOPPED_NOTHING, Container, Finding, PastAct, Snapshot
 from ostreewatchd.plan.moment import bind_of, current
 
 Kind = Literal["stop-container", "stop-sandbox"]
@@ -80,23 +80,11 @@ def _acts(snapshot: Snapshot, container: Container) -> list[PastAct]:
 def _what_helps(snapshot: Snapshot, container: Container, findings: Sequence[Finding]) -> list[Kind]:
     """What would show the container all that PID 1 has, smallest first."""
     binds = [bind for bind in (bind_of(container, finding) for finding in findings) if bind is not None]
-    if all(_shows_the_hosts(snapshot, bind, snapshot.maker(container, bind)) for bind in binds):
+    if not any(snapshot.shows_the_hosts(bind.host_path, container.maker(bind)) is False for bind in binds):
         return ["stop-container"]
-    if not snapshot.runtimes or any(runtime_is_stale(snapshot, bind) for bind in binds):
-        return []
+    seen = [
+        snapshot.shows_the_hosts(bind.host_path, one.mount_namespace) for bind in binds for one in snapshot.runtimes
+    ]
+    if not seen or not all(seen):
+        return []  # Known to be stale, or not known: a restart would be a guess.
     return ["stop-container"] if snapshot.has_binder_of_its_own(container) else ["stop-sandbox"]
-
-
-def runtime_is_stale(snapshot: Snapshot, bind: Bind) -> bool:
-    """Whether what the runtime itself sees is known and is not what PID 1 has."""
-    return any(not _shows_the_hosts(snapshot, bind, one.mount_namespace) for one in snapshot.runtimes)
-
-
-def _shows_the_hosts(snapshot: Snapshot, bind: Bind, namespace: int) -> bool:
-    host = snapshot.reference(bind.host_path, snapshot.init_mount_namespace)
-    seen = snapshot.reference(bind.host_path, namespace)
-    if host is None or host.sight.identity is None:
-        return True  # Then nothing is known to be apart.
-    if seen is None:
-        return False
-    return seen.sight.identity == host.sight.identity

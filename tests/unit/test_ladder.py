@@ -25,6 +25,8 @@ from tests.unit.test_remediation import Bench
 from tests.unit.worlds import BOOT, CNI, NEW, NOW, OLD, RUNTIME, UPTIME, World, names, world
 
 OLD_ID = "0" * 64
+OTHER = RUNTIME + 1
+"""Another mount namespace."""
 
 
 def made(built: World) -> Plan:
@@ -87,16 +89,30 @@ def test_what_no_restart_can_cure_is_explained_too() -> None:
     assert "refused  runtime-is-stale: " in text and "with a restart of containerd.service" in text
 
 
-@pytest.mark.parametrize("daemons", ["none is known", "it is stale too"])
+@pytest.mark.parametrize("daemons", ["none is known", "it is stale too", "it is not known what it sees"])
 def test_nothing_is_tried_that_is_not_known_to_help(daemons: str) -> None:
     """Whoever says that it is owed: the ladder looks for itself."""
     findings = judge(blind().snapshot())
     assert findings[0].owed
     built = blind().part(daemons=())
-    if daemons != "none is known":
+    if daemons == "it is stale too":
         built.daemon(namespace=RUNTIME)
+    elif daemons == "it is not known what it sees":
+        built.daemon(namespace=OTHER).host(CNI, worlds.Sight(problem="it has ended"), namespace=OTHER)
     found = plan(built.snapshot(), findings, Settings())
     assert not found.steps and names(found.refusals) == ["runtime-is-stale"] and found.refusals[0].alarm
+
+
+def test_a_runtime_is_stale_where_the_bind_is_and_nowhere_else() -> None:
+    """Judge and plan have one notion of it: a runtime that shows another /usr makes a new shim that shows the host's
+    CNI directory."""
+    built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).host(CNI, NEW, namespace=OTHER)
+    built.host("/usr", worlds.there(2)).host("/usr", worlds.there(1), namespace=OTHER).daemon(namespace=OTHER)
+    built.container("calico-node", binder=RUNTIME).bind(CNI, OLD)
+    owed, unit = judge(built.snapshot())
+    assert owed.owed and "sandbox" in owed.remedy and "no unit has to be restarted" in owed.remedy
+    assert (unit.subject.unit, unit.path, unit.owed) == ("containerd.service", "/usr", False)
+    assert kinds(made(built)) == ["stop-sandbox calico-node"]
 
 
 def test_a_conmon_lives_no_longer_than_its_container() -> None:

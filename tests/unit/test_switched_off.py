@@ -19,6 +19,8 @@ EQUIVALENT: dict[str, str] = {
         "certificates are read only where both sides are there and differ",
     f"{JUDGE}.runtime_namespace: _of_daemon: one.sight.mount -> True":
         "what has an identity is on a mount",
+    f"{JUDGE}.runtime_namespace: _differing: init is None -> False":
+        "for the type checker: who asks has compared the two",
     f"{JUDGE}.replaced_file: replaced: mine.identity is None -> False":
         "what has no identity counts as a directory, of which this rule says nothing",
     f"{JUDGE}.rule: Rule.__call__: inspect.getdoc(inspect.getmodule(function)) -> False":
