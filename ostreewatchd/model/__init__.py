@@ -24,6 +24,7 @@ from ostreewatchd.model.host import (
     Inside,
     Live,
     Ostree,
+    Unreadable,
     short_name,
 )
 from ostreewatchd.model.record import (
@@ -112,6 +113,7 @@ __all__ = [
     "Subject",
     "Switch",
     "SystemView",
+    "Unreadable",
     "Verdict",
     "VmSandbox",
     "Window",

@@ -76,6 +76,16 @@ class Inside(Record, frozen=True, kw_only=True):
     writable: bool = True
 
 
+class Unreadable(Record, frozen=True, kw_only=True):
+    """A file that is there and cannot be decoded or looked at, and why."""
+
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}"
+
+
 class Ostree(Record, frozen=True, kw_only=True):
     """What libostree and rpm-ostree left on disk and in /run, as it was found; what it means is judged.
     Sources: ostree-sysroot.c, otcore.h, rpm-ostree live.rs."""
@@ -106,8 +116,7 @@ class Ostree(Record, frozen=True, kw_only=True):
     """The deployment that is prepared at /run/nextroot for a soft reboot, or "unknown"; empty: none is."""
     composefs_native: bool = False
     """`/` is bootc's own composefs, which has no OSTree deployments."""
-    unreadable: tuple[str, ...] = ()
-    """Files that are there and cannot be decoded, and why."""
+    unreadable: tuple[Unreadable, ...] = ()
     missing: tuple[str, ...] = ()
     """What each host has that was booted by OSTree, and this one has not: `/run/ostree-booted`, `/ostree` (the link),
     `/sysroot` (the deployments' filesystem: something else is mounted there)."""
@@ -115,6 +124,10 @@ class Ostree(Record, frozen=True, kw_only=True):
     """Whether the visible mount of /etc can be written; None: it has none that is known."""
     inside: tuple[Inside, ...] = ()
     """Mounts inside a deployment's directory that show a live tree."""
+
+    def is_unreadable(self, path: str) -> bool:
+        """Whether the file at the path is one of the unreadable."""
+        return any(one.path == path for one in self.unreadable)
 
 
 class Flag(Record, frozen=True, kw_only=True):

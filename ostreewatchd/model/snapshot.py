@@ -12,7 +12,8 @@ from ostreewatchd.model.settings import Settings
 from ostreewatchd.model.sight import Container, Daemon, Reference, VmSandbox, is_of_one_container
 from ostreewatchd.model.views import KubeletView, RuntimeView, SystemView
 
-SNAPSHOT_FORMAT = 1
+SNAPSHOT_FORMAT = 2
+"""What the older ones had otherwise is in replay/older.py."""
 
 
 class Problem(Record, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable, Optional, TypeVar
 
-from ostreewatchd.model import Identity
+from ostreewatchd.model import Identity, Unreadable
 from ostreewatchd.observe.host import Host
 from ostreewatchd.parse import bootentry, ostreestate
 from ostreewatchd.parse.mountinfo import deployment_of
@@ -26,7 +26,7 @@ class StateFiles:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.unreadable: list[str] = []
+        self.unreadable: list[Unreadable] = []
 
     def read(self, path: str, parse: Callable[[bytes], _T]) -> Optional[_T]:
         """None: not there, or not readable."""
@@ -35,14 +35,14 @@ class StateFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ostreestate.OstreeStateError) as error:
-            self.unreadable.append(f"{path}: {getattr(error, 'strerror', None) or error}")
+            self.unreadable.append(Unreadable(path=path, what=getattr(error, "strerror", None) or str(error)))
             return None
 
     def exists(self, path: str) -> bool:
         try:
             return self.host.root.exists(path)
         except OSError as error:
-            self.unreadable.append(f"{path}: {error.strerror}")
+            self.unreadable.append(Unreadable(path=path, what=error.strerror or str(error)))
             return False
 
 

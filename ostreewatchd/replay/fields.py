@@ -35,14 +35,15 @@ RuntimeContainer.name RuntimeContainer.sandbox_id RuntimePod.annotations Runtime
 RuntimePod.namespace RuntimePod.sandbox_id RuntimePod.uid RuntimeView.socket Seen.deployment Settings.cni_directories
 Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers StaticPod.manifest
 StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id Subject.namespace Subject.pod
-Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id VmSandbox.sandbox_id VmSandbox.shim
+Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id Unreadable.path VmSandbox.sandbox_id
+VmSandbox.shim
 """
 _TEXTS = """
 Finding.evidence Finding.reason Finding.remedy Flag.means History.problem History.set_aside KubeletView.problem
 Live.etc_mount Live.fingerprint Live.partial Live.usr_mount Node.kernel Ostree.next_root Ostree.transient_etc
-Ostree.unlocked Ostree.unreadable PastAct.because PastAct.proof Pause.problem Pause.why Problem.what Problem.where
+Ostree.unlocked PastAct.because PastAct.proof Pause.problem Pause.why Problem.what Problem.where
 Refusal.because Refusal.ends RuntimeView.problem Sight.mount Sight.problem Snapshot.torn Step.because Step.larger
-Step.smaller Switch.fingerprint SystemView.problem
+Step.smaller Switch.fingerprint SystemView.problem Unreadable.what
 """
 
 KINDS: Mapping[str, Kind] = {

@@ -14,12 +14,12 @@ import msgspec
 
 from ostreewatchd.model import SNAPSHOT_FORMAT, Snapshot
 from ostreewatchd.replay.fields import Kind, change_texts
+from ostreewatchd.replay.older import MARK, upgraded
 
 MAX_BYTES = 32 << 20
 """Of a file: what is larger is not read, and not written."""
 _SANE = 1e12
 """Seconds: no time in a snapshot is further from the epoch (the year 33658) than that."""
-_MARK = "bytes:"
 _LONE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile("%([0-9A-F]{2})")
 _PERCENT = re.compile("%(?![0-9A-F]{2})")
@@ -73,7 +73,7 @@ def load(data: bytes) -> Snapshot:
         raise NotJson(f"it is no JSON text: {error}") from error
     _check_kind(document)
     try:
-        snapshot: Snapshot = change_texts(msgspec.convert(document, Snapshot), _hear)
+        snapshot: Snapshot = change_texts(msgspec.convert(upgraded(document), Snapshot), _hear)
     except (msgspec.ValidationError, RecursionError) as error:
         raise Damaged(f"it is a damaged snapshot: {error}") from error
     _check_numbers(snapshot, "$")
@@ -110,9 +110,9 @@ def _check_numbers(thing: Any, where: str) -> None:
 
 
 def _say(text: str, _: Kind) -> str:
-    if not text.startswith(_MARK) and (text.isascii() or _LONE.search(text) is None):
+    if not text.startswith(MARK) and (text.isascii() or _LONE.search(text) is None):
         return text
-    return _MARK + "".join(_escaped(char) for char in text)
+    return MARK + "".join(_escaped(char) for char in text)
 
 
 def _escaped(char: str) -> str:
@@ -125,9 +125,9 @@ def _escaped(char: str) -> str:
 
 
 def _hear(text: str, _: Kind) -> str:
-    if not text.startswith(_MARK):
+    if not text.startswith(MARK):
         return text
-    rest = text[len(_MARK) :]
+    rest = text[len(MARK) :]
     if _PERCENT.search(rest):
         raise Damaged(f"it is a damaged snapshot: {text[:60]!r} has a % that is no %XX")
     return _ESCAPED.sub(_byte, rest)

@@ -10,7 +10,18 @@ import pytest
 from ostreewatchd.cli.explain import explain
 from ostreewatchd.judge import RULES, judge
 from ostreewatchd.judge.host.rule import IN_PROGRESS_FOR, HostRule
-from ostreewatchd.model import Deployments, Finding, Identity, Inside, Ostree, Plan, Settings, Switch, SystemView
+from ostreewatchd.model import (
+    Deployments,
+    Finding,
+    Identity,
+    Inside,
+    Ostree,
+    Plan,
+    Settings,
+    Switch,
+    SystemView,
+    Unreadable,
+)
 from ostreewatchd.plan import plan
 from ostreewatchd.report import words
 from tests.unit.worlds import BOOT, NEW_NAME, OLD_NAME, World, stale, world
@@ -126,7 +137,7 @@ def test_a_lock_that_outlived_what_it_locked() -> None:
     """ostreedev/ostree#3025."""
     path = "/run/ostree/staged-deployment"
     assert found(booted(lock_file=True)) == [("wrong", f"{path}-locked", "lock-without-staged")]
-    torn = booted(lock_file=True, unreadable=(f"{path}: not in normal form",))
+    torn = booted(lock_file=True, unreadable=(Unreadable(path=path, what="not in normal form"),))
     assert found(torn) == [("unknown", path, "not in normal form")]
 
 
@@ -203,8 +214,11 @@ def test_bootcs_own_backend_is_said_once() -> None:
 
 
 def test_what_cannot_be_decoded() -> None:
-    lines = ("/run/ostree-booted: torn: at 5", "/run/ostree/nextroot-booted: cut")
-    built = booted(unreadable=lines).live(deployments=Deployments(), usr_class="self")
+    files = (
+        Unreadable(path="/run/ostree-booted", what="torn: at 5"),
+        Unreadable(path="/run/ostree/nextroot-booted", what="cut"),
+    )
+    built = booted(unreadable=files).live(deployments=Deployments(), usr_class="self")
     assert found(built) == [
         ("unknown", "/run/ostree-booted", "torn"),
         ("unknown", "/run/ostree/nextroot-booted", "cut"),
@@ -214,7 +228,7 @@ def test_what_cannot_be_decoded() -> None:
 def test_a_damaged_file_is_called_that() -> None:
     path = "/run/ostree/staged-deployment"
     why = "not in GVariant's normal form: no padding at 5"
-    (one,) = judge(booted(unreadable=(f"{path}: {why}",)).snapshot())
+    (one,) = judge(booted(unreadable=(Unreadable(path=path, what=why),)).snapshot())
     assert one.reason.startswith(f"{path} is damaged: ") and why in one.reason
 
 
@@ -342,7 +356,7 @@ def rules_that_find(built: World) -> set[str]:
 def test_rules_do_not_hide_each_other() -> None:
     built = booted(
         unlocked=("transient",), is_live=True, live_commit=COMMIT, finalize_failed=True, etc_writable=False,
-        composefs_native=True, unreadable=("/x: y",),
+        composefs_native=True, unreadable=(Unreadable(path="/x", what="y"),),
         inside=(Inside(deployment=f"debian-{'c' * 64}.0", point="/p", shows="/etc"),),
     ).live(etc_mount=DELETED, partial="/usr is of one deployment and /etc of another")  # fmt: skip
     assert rules_that_find(built) == {rule.name for rule in OF_THE_HOST}

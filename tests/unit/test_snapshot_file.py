@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ostreewatchd.cli.explain import explain
 from ostreewatchd.cli.snapshot import file_name, prepared
 from ostreewatchd.judge import judge
-from ostreewatchd.model import SNAPSHOT_FORMAT, Problem, Settings, Snapshot
+from ostreewatchd.model import SNAPSHOT_FORMAT, Problem, Settings, Snapshot, Unreadable
 from ostreewatchd.plan import plan
 from ostreewatchd.replay import bounds, form
 from ostreewatchd.replay.diff import diff
@@ -70,14 +70,38 @@ def test_other_texts_are_written_as_they_are() -> None:
 
 def test_format_1_stays_readable_for_ever() -> None:
     """This file is never written again. It was saved with ostreewatchd 0.1.0."""
+    assert json.loads(SAMPLE.read_bytes())["format"] == 1
     snapshot = form.load(SAMPLE.read_bytes())
-    assert snapshot.format == 1 and snapshot.node.name == "controller-7"
+    assert snapshot.format == SNAPSHOT_FORMAT and snapshot.node.name == "controller-7"
     owed = [one for one in judge(snapshot) if one.owed]
     assert [str(one.subject) for one in owed] == ["kube-system/calico-node-x1/calico-node"]
     (step,) = plan(snapshot, owed, snapshot.settings or Settings()).steps
     assert step.subject == owed[0].subject and step.kind == "stop-container"
     assert "/srv/caf\udce9" in [bind.host_path for bind in snapshot.containers[0].binds]
     assert [act.outcome for act in snapshot.history.acts] == ["cured", "superseded"]
+    assert snapshot.ostree.unreadable == (Unreadable(path="/run/ostree/staged-deployment", what="torn"),)
+    assert form.load(form.dump(snapshot)) == snapshot, "saved again it is of the newest format"
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "what"),
+    [
+        ("/a: b: c", "/a", "b: c"),
+        ("/a", "/a", ""),
+        ("bytes:/caf%E9: 5 %25", "/caf\udce9", "5 %"),
+    ],
+)
+def test_a_file_that_format_1_calls_unreadable(line: str, path: str, what: str) -> None:
+    old = {**json.loads(FILE), "format": 1}
+    old["ostree"] = {**old["ostree"], "unreadable": [line]}
+    snapshot = form.load(json.dumps(old).encode())
+    assert snapshot.ostree.unreadable == (Unreadable(path=path, what=what),)
+
+
+def test_a_damaged_file_of_format_1_is_damaged() -> None:
+    for ostree in ({"unreadable": [5]}, {"unreadable": "x"}, [], "x"):
+        with pytest.raises(form.Damaged):
+            form.load(changed(format=1, ostree=ostree))
 
 
 # --- what is no snapshot ------------------------------------------------------------------------------------------

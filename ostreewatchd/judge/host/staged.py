@@ -30,13 +30,9 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
             " is not the update that was asked for",
             remedy="`journalctl -b -1 -u ostree-finalize-staged.service` says why; then stage it again",
         )
-    if ostree.lock_file and not snapshot.live.deployments.staged and not _is_unreadable(snapshot):
+    if ostree.lock_file and not snapshot.live.deployments.staged and not ostree.is_unreadable(STAGED):
         yield rule.wrong(
             STAGED_LOCK,
             because="lock-without-staged: nothing is staged, and the lock of a staged deployment is still there",
             remedy="remove the file, before the next deployment is staged",
         )
-
-
-def _is_unreadable(snapshot: Snapshot) -> bool:
-    return any(line.startswith(f"{STAGED}: ") for line in snapshot.ostree.unreadable)

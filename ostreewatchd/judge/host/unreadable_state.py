@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ostreewatchd.judge.host.rule import HostRule
-from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.model import Finding, Snapshot, Unreadable
 from ostreewatchd.platforms.ostree import BOOTED, LINK, SYSROOT
 
 rule = HostRule("unreadable-state")
@@ -38,17 +38,15 @@ _MISSING = {
 @rule
 def judge(snapshot: Snapshot) -> Iterator[Finding]:
     """Each file; and the booted deployment where no file is to blame."""
-    unreadable = snapshot.ostree.unreadable
-    for line in unreadable:
-        path, _, why = line.partition(": ")
+    for one in snapshot.ostree.unreadable:
         yield rule.not_known(
-            path, because=_for_people(path, why), remedy="none: look at the file; a reboot writes those in /run"
+            one.path, because=_for_people(one), remedy="none: look at the file; a reboot writes those in /run"
         )
     for path, (because, remedy) in _MISSING.items():
         if path in snapshot.ostree.missing:
             yield rule.not_known(path, because=because, remedy=remedy)
     lost = snapshot.ostree.is_booted and not snapshot.ostree.missing and not snapshot.live.deployments.booted
-    if lost and not any(line.startswith(f"{BOOTED}: ") for line in unreadable):
+    if lost and not snapshot.ostree.is_unreadable(BOOTED):
         yield rule.not_known(
             BOOTED,
             because="the host says that it was booted by OSTree, and no deployment's directory is the one that it"
@@ -57,8 +55,8 @@ def judge(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
-def _for_people(path: str, why: str) -> str:
+def _for_people(one: Unreadable) -> str:
     """What a decoder says, with what it means."""
-    if "GVariant" in why:
-        return f"{path} is damaged: it is torn, or libostree did not write it ({why})"
-    return why
+    if "GVariant" in one.what:
+        return f"{one.path} is damaged: it is torn, or libostree did not write it ({one.what})"
+    return one.what
