@@ -46,7 +46,7 @@ LICENCE_PREFIXES = ("licen", "copying", "notice", "authors")
 PROOF = """
 import sys
 sys.path.append(sys.argv[1])
-import grpc, inotify_simple, msgspec, msgspec.json, msgspec.yaml, yaml
+import dbus_next.aio.message_bus, grpc, inotify_simple, msgspec, msgspec.json, msgspec.yaml, yaml
 import google.protobuf.descriptor_pb2, google.protobuf.json_format
 from google.protobuf.internal import api_implementation
 from pystemd.dbuslib import DBus, DBusAddress

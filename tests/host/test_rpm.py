@@ -342,7 +342,8 @@ def test_programs_use_nothing_but_the_bundle(installed: System, bundle: str) -> 
 def test_libraries_and_programs_import_without_a_warning(installed: System, bundle: str) -> None:
     code = (
         f"import sys; sys.path.append({bundle!r})\n"
-        "import grpc, inotify_simple, msgspec, yaml, google.protobuf.message, pystemd.dbuslib\n"
+        "import dbus_next.aio.message_bus, grpc, inotify_simple, msgspec, yaml, google.protobuf.message\n"
+        "import pystemd.dbuslib\n"
         "from pystemd.systemd1 import Manager, Unit\n"
         "import ostreewatchd.watcher, ostreewatchd.remediation, ostreewatchd.cli\n"
         "foreign = [m.__file__ for m in sys.modules.values() if 'dist-packages' in str(getattr(m, '__file__', ''))]\n"
