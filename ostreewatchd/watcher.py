@@ -11,11 +11,13 @@ import sys
 from collections.abc import Sequence
 from typing import Callable, NamedTuple, Optional
 
+import msgspec
+
 from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
-from ostreewatchd.model import Finding, Live, Pause, Settings, Snapshot
+from ostreewatchd.model import Finding, Live, Pause, RpmOstreeView, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone
 from ostreewatchd.observe.look import Glance, glance, look_on
@@ -26,6 +28,8 @@ from ostreewatchd.report.notify import Notifier
 from ostreewatchd.watch.deployments import DeploymentWatch
 from ostreewatchd.watch.mounts import MountWatch
 from ostreewatchd.watch.orders import OrderWatch
+from ostreewatchd.watch.rpmostree import RpmOstreeWatch
+from ostreewatchd.watch.traces import TraceWatch
 
 _REMEDIATION = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 _AFTER_SWITCH = (5.0, 30.0)
@@ -76,6 +80,7 @@ class Watcher:
         self._overdue = False
         self._order_ends: Optional[asyncio.TimerHandle] = None
         self._must_look = True
+        self._rpm_ostree: Optional[RpmOstreeView] = None
         self._asker = Asker(loop, journal, self.look_soon, self.gave_up.set)
 
     def close(self) -> None:
@@ -89,6 +94,25 @@ class Watcher:
     def deployments_changed(self) -> None:
         """A hint from libostree."""
         self._schedule(self._config.settle)
+
+    def traces_changed(self) -> None:
+        """A hint from what rpm-ostree and libostree write down: no mount need have changed."""
+        self._must_look = True
+        self._schedule(self._config.settle)
+
+    def rpm_ostree_changed(self, view: RpmOstreeView) -> None:
+        """A hint from rpm-ostree, with what is known of it."""
+        known, self._rpm_ostree = self._rpm_ostree, view
+        if known is not None and known.transaction and not view.transaction:
+            # A remediation may have been refused for it.
+            self._asker.again()
+        self.traces_changed()
+
+    def listener_ended(self, task: asyncio.Task[None]) -> None:
+        """It ends when the watcher does. By itself it only ends by a fault, and the rest goes on without its hints."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._journal.report(Kind.FAILED, f"rpm-ostree is not listened to any more: {last_words(error)}")
 
     def look_soon(self) -> None:
         """Look, whether or not anything has moved."""
@@ -198,6 +222,8 @@ class Watcher:
 
     def _look(self, first: Glance) -> None:
         snapshot = look_on(first, self._looker, ledger.read())
+        if self._rpm_ostree is not None:
+            snapshot = msgspec.structs.replace(snapshot, rpm_ostree=self._rpm_ostree)
         self._torn = self._torn + 1 if snapshot.torn else 0
         if 0 < self._torn < _MAX_TORN:
             self._notifier.status(f"looking again: {snapshot.torn}")
@@ -328,6 +354,11 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         )
     orders = OrderWatch(loop, watcher.look_soon)
     watcher.at_resync(orders.arm)
+    traces = TraceWatch(loop, watcher.traces_changed)
+    watcher.at_resync(traces.arm)
+    rpm_ostree = RpmOstreeWatch(loop, watcher.rpm_ostree_changed)
+    rpm_ostree.task.add_done_callback(watcher.listener_ended)
+    watcher.at_resync(rpm_ostree.again)
     journal.report(Kind.STARTED, f"ostreewatchd {__version__} watches (mode {config.mode})", mode=config.mode)
     notifier.ready()
     watcher.resync()
@@ -341,6 +372,8 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         notifier.stopping()
         mounts.close()
         orders.close()
+        traces.close()
+        await rpm_ostree.close()
         if deployments is not None:
             deployments.close()
         watcher.close()

@@ -65,6 +65,7 @@ from ostreewatchd.model.verdicts import (
 )
 from ostreewatchd.model.views import (
     KubeletView,
+    RpmOstreeView,
     RuntimeContainer,
     RuntimePod,
     RuntimeView,
@@ -100,6 +101,7 @@ __all__ = [
     "Record",
     "Reference",
     "Refusal",
+    "RpmOstreeView",
     "RuntimeContainer",
     "RuntimePod",
     "RuntimeView",

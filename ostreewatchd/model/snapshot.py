@@ -10,7 +10,7 @@ from ostreewatchd.model.host import Flag, Live, Ostree
 from ostreewatchd.model.record import Record
 from ostreewatchd.model.settings import Settings
 from ostreewatchd.model.sight import Container, Daemon, Reference, VmSandbox, is_of_one_container
-from ostreewatchd.model.views import KubeletView, RuntimeView, SystemView
+from ostreewatchd.model.views import KubeletView, RpmOstreeView, RuntimeView, SystemView
 
 SNAPSHOT_FORMAT = 2
 """What the older ones had otherwise is in replay/older.py."""
@@ -62,6 +62,8 @@ class Snapshot(Record, frozen=True, kw_only=True):
     runtime: Optional[RuntimeView] = None
     """None: not asked (the watcher never asks)."""
     kubelet: Optional[KubeletView] = None
+    rpm_ostree: Optional[RpmOstreeView] = None
+    """As it was asked for this look; in the watcher's, as it was when its signals came last. None: neither."""
     problems: tuple[Problem, ...] = ()
     settings: Optional[Settings] = None
     """Those of the node, in a snapshot that was saved, so that the plan is the same anywhere."""

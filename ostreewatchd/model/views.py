@@ -80,3 +80,20 @@ class SystemView(Record, frozen=True, kw_only=True):
     soft_reboots: Optional[int] = None
     """Manager.SoftRebootsCount; None where systemd has no such property."""
     problem: str = ""
+
+
+class RpmOstreeView(Record, frozen=True, kw_only=True):
+    """What the message bus and rpm-ostree's daemon say. The daemon exits when it is idle and is started when it is
+    called: that nobody owns its name is as usual, and means that nothing is under way."""
+
+    problem: str = ""
+    """Why it is not known, or not all of it; empty: it is."""
+    installed: Optional[bool] = None
+    """Whether there is such a daemon on this host; None: not known."""
+    owned: Optional[bool] = None
+    """Whether it runs: its name has an owner. None: not known."""
+    transaction: Optional[bool] = None
+    """Whether it is at work. None: not known."""
+    title: str = ""
+    """Of what is under way: the method that was called and the stateroot. (A transaction's own title is told only
+    over its socket, which nobody but its client may touch.)"""

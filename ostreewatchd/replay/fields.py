@@ -42,8 +42,8 @@ _TEXTS = """
 Finding.evidence Finding.reason Finding.remedy Flag.means History.problem History.set_aside KubeletView.problem
 Live.etc_mount Live.fingerprint Live.partial Live.usr_mount Node.kernel Ostree.next_root Ostree.transient_etc
 Ostree.unlocked PastAct.because PastAct.proof Pause.problem Pause.why Problem.what Problem.where
-Refusal.because Refusal.ends RuntimeView.problem Sight.mount Sight.problem Snapshot.torn Step.because Step.larger
-Step.smaller Switch.fingerprint SystemView.problem Unreadable.what
+Refusal.because Refusal.ends RpmOstreeView.problem RpmOstreeView.title RuntimeView.problem Sight.mount Sight.problem
+Snapshot.torn Step.because Step.larger Step.smaller Switch.fingerprint SystemView.problem Unreadable.what
 """
 
 KINDS: Mapping[str, Kind] = {

@@ -7,7 +7,19 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from ostreewatchd.model import Finding, Live, PastAct, Pause, Problem, Refusal, Seen, Snapshot, Step, short_name
+from ostreewatchd.model import (
+    Finding,
+    Live,
+    PastAct,
+    Pause,
+    Problem,
+    Refusal,
+    RpmOstreeView,
+    Seen,
+    Snapshot,
+    Step,
+    short_name,
+)
 from ostreewatchd.report.printable import printable
 
 
@@ -51,6 +63,17 @@ def not_booted(state: Live) -> str:
         f"caution   the live deployment {short_name(state.besides_booted)} is not the booted one, and libostree counts"
         " it as pending: do not undeploy or prune it before the next reboot"
     )
+
+
+def rpm_ostree(view: Optional[RpmOstreeView]) -> str:
+    """What is known of rpm-ostree's daemon; empty where the host has none, and where nobody knows whether it has."""
+    if view is None or not view.installed:
+        return ""
+    if view.problem:
+        return f"not known: {view.problem}"
+    if view.transaction:
+        return f"{view.title} is under way"
+    return "idle" if view.owned else "not running, as is usual while nobody calls it"
 
 
 def waiting(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
@@ -152,4 +175,8 @@ def summary(snapshot: Snapshot, findings: Sequence[Finding]) -> str:
     text += f", {unknown} unknown" if unknown else ""
     text += f", {wrong} wrong with the host" if wrong else ""
     text += f", {unclear} unknown of the host" if unclear else ""
+    heard = rpm_ostree(snapshot.rpm_ostree)
+    if heard:
+        listening = "not listening" if snapshot.rpm_ostree and snapshot.rpm_ostree.owned is None else "listening"
+        text += f"; {listening} to rpm-ostree ({printable(heard)[:120]})"
     return text + (f", {len(snapshot.problems)} not read" if snapshot.problems else "")

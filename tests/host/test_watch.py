@@ -13,6 +13,7 @@ import pytest
 
 from ostreewatchd.watch.deployments import DeploymentWatch
 from ostreewatchd.watch.mounts import FIRST_PAUSE, LONGEST_PAUSE, MountWatch
+from ostreewatchd.watch.traces import TraceWatch
 from tests.host.fakehost import bind, mount, umount
 from tests.host.namespace import in_namespaces, needs_root
 
@@ -267,3 +268,90 @@ def test_no_ostree_here(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
     asyncio.run(main())
+
+
+def traces(folder: Path, body: Callable[[Hints], object]) -> None:
+    async def main() -> None:
+        hints = Hints()
+        watch = TraceWatch(asyncio.get_running_loop(), hints, str(folder))
+        try:
+            await body(hints)  # type: ignore[misc]
+        finally:
+            watch.close()
+
+    asyncio.run(main())
+
+
+def rename_into(folder: Path, name: str, text: str = "") -> None:
+    """As libostree and rpm-ostree write a file."""
+    (folder / ".new").write_text(text)
+    (folder / ".new").rename(folder / name)
+
+
+def test_a_live_apply_leaves_traces_in_the_order_of_its_steps(tmp_path: Path) -> None:
+    """On a host where there was none before: each directory is made just then. rpm-ostree live.rs."""
+    heads, run = tmp_path / "ostree/repo/refs/heads", tmp_path / "run/ostree"
+    heads.mkdir(parents=True)
+    run.mkdir(parents=True)
+    state, refs = run / "deployment-state/aa.0", heads / "rpmostree"
+    steps: list[Callable[[], object]] = [
+        lambda: state.mkdir(parents=True),
+        lambda: (state / "unlocked-transient").touch(),
+        lambda: refs.mkdir(),
+        lambda: rename_into(refs, "live-apply-inprogress", "b" * 64),
+        lambda: rename_into(state, "rpmostree-is-live.stamp"),
+        lambda: rename_into(refs, "live-apply", "b" * 64),
+        lambda: (refs / "live-apply-inprogress").unlink(),
+        lambda: rename_into(run, "staged-deployment"),
+    ]
+
+    async def body(hints: Hints) -> None:
+        for step in steps:
+            count = len(hints.at)
+            step()
+            await hints.soon(count + 1)
+            await asyncio.sleep(0.05)
+
+    traces(tmp_path, body)
+
+
+def test_directories_that_come_and_go_are_watched_again(tmp_path: Path) -> None:
+    refs = tmp_path / "ostree/repo/refs/heads/rpmostree"
+
+    async def body(hints: Hints) -> None:
+        assert not hints.at, "nothing is there yet, which is no fault"
+
+    traces(tmp_path, body)
+    refs.mkdir(parents=True)
+
+    async def again(hints: Hints) -> None:
+        for _ in range(3):
+            refs.rmdir()
+            await hints.soon(1)
+            refs.mkdir()
+            await asyncio.sleep(0.1)
+            hints.at.clear()
+            rename_into(refs, "live-apply", "b" * 64)
+            await hints.soon(1)
+            (refs / "live-apply").unlink()
+            await asyncio.sleep(0.1)
+        count = len(hints.at)
+        before = time.process_time()
+        await asyncio.sleep(0.3)
+        assert len(hints.at) == count and time.process_time() - before < 0.05, "it does not spin"
+
+    traces(tmp_path, again)
+
+
+def test_at_most_so_many_directories_are_watched(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"run/ostree/deployment-state/{number:03}.0").mkdir(parents=True)
+
+    async def body(hints: Hints) -> None:
+        (tmp_path / "run/ostree/deployment-state/099.0/x").touch()
+        await asyncio.sleep(0.1)
+        assert not hints.at
+        (tmp_path / "run/ostree/deployment-state/000.0/x").touch()
+        await hints.soon(1)
+
+    traces(tmp_path, body)

@@ -31,6 +31,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
 ADDITIONS: Mapping[tuple[str, str], str] = {
     ("watch", "lean"): "asyncio without TLS",
     ("asking", "lean"): "asyncio without TLS",
+    ("peers", "lean"): "asyncio without TLS",
     ("ledger", "model"): "it stores the model's types",
     ("settings", "parse"): "finds the files, and parse/settings.py reads their text",
     ("settings", "model"): "Settings is a type on the arrows: an input of the pure plan",
@@ -63,6 +64,7 @@ LOADED: Mapping[str, Mapping[str, str]] = {
     "watcher": {
         "sqlite3": "reads the ledger",
         "asyncio": "its event loop",
+        "dbus_next": "listens on the system bus",
         "ssl": "asyncio imports it by itself; peers.http, which would use it, must not be loaded",
     },
     "remediation": {
@@ -71,6 +73,7 @@ LOADED: Mapping[str, Mapping[str, str]] = {
         "yaml": "static pods' manifests, kubelet's kubeconfig",
         "sqlite3": "writes the ledger",
         "asyncio": "grpc imports it by itself (grpc.aio)",
+        "dbus_next": "asks rpm-ostree",
         "ssl": "an API server's readyz",
         "http.client": "kubelet's healthz",
     },

@@ -10,7 +10,8 @@ import pytest
 
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
-from ostreewatchd.model import Deployments, Identity, Ostree, Settings, Snapshot, Switch
+from ostreewatchd.model import Deployments, Identity, Ostree, RpmOstreeView, Settings, Snapshot, Switch
+from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
 from ostreewatchd.report.notify import Notifier
 from ostreewatchd.watcher import Watcher
@@ -138,3 +139,54 @@ def test_an_unlock_is_no_switch_of_the_deployment(bench: Bench) -> None:
     names = msgspec.structs.replace(live.deployments, etc=NEW_NAME)
     live = msgspec.structs.replace(live, deployments=names, fingerprint="both")
     assert bench.report(msgspec.structs.replace(unlocked, live=live))[0][1].startswith("switched without a reboot")
+
+
+def test_the_end_of_a_transaction_is_a_reason_to_look_and_to_ask(bench: Bench) -> None:
+    """A remediation may have been refused for it; no mount need have changed."""
+    busy = RpmOstreeView(installed=True, owned=True, transaction=True, title="LiveFs of x")
+    asked: list[str] = []
+    bench.watcher._asker.again = lambda: asked.append("again")  # type: ignore[method-assign]
+    for view, times in ((busy, 0), (busy, 0), (RpmOstreeView(problem="gone", installed=True), 1), (busy, 1)):
+        bench.watcher._must_look, bench.watcher._timer, bench.loop.later = False, None, []
+        bench.watcher.rpm_ostree_changed(view)
+        assert bench.watcher._must_look and bench.loop.later == [Settings().settle]
+        assert len(asked) == times
+
+
+def test_that_rpm_ostree_is_listened_to_is_in_the_status() -> None:
+    rest = at_rest()
+    for view, text in (
+        (None, ""),
+        (RpmOstreeView(problem="no bus"), ""),
+        (RpmOstreeView(installed=False, owned=False, transaction=False), ""),
+        (
+            RpmOstreeView(installed=True, owned=False, transaction=False),
+            "; listening to rpm-ostree (not running, as",
+        ),
+        (RpmOstreeView(installed=True, owned=True, transaction=False), "; listening to rpm-ostree (idle)"),
+        (
+            RpmOstreeView(installed=True, owned=True, transaction=True, title="LiveFs of x"),
+            "; listening to rpm-ostree (LiveFs of x is under way)",
+        ),
+        (RpmOstreeView(installed=True, owned=True, problem="late"), "; listening to rpm-ostree (not known: late)"),
+        (RpmOstreeView(installed=True, problem="gone"), "; not listening to rpm-ostree (not known: gone)"),
+    ):
+        said = words.summary(msgspec.structs.replace(rest, rpm_ostree=view), ())
+        assert text in said and ("rpm-ostree" in said) == bool(text)
+
+
+def test_a_listener_with_a_fault_is_told(bench: Bench) -> None:
+    async def main() -> None:
+        async def fault() -> None:
+            raise ValueError("odd")
+
+        for body in (fault(), asyncio.sleep(30)):
+            task = asyncio.ensure_future(body)
+            await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.wait({task})
+            bench.watcher.listener_ended(task)
+
+    asyncio.run(main())
+    ((kind, text),) = bench.entries.take()
+    assert kind is Kind.FAILED and "not listened to any more" in text and "ValueError: odd" in text
