@@ -9,13 +9,14 @@ import argparse
 import os
 import stat
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, Optional
 
 import msgspec
 
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Finding, KubeletView, Plan, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import Daemon, Finding, KubeletView, Plan, RuntimeView, Settings, Snapshot, SystemView
 from ostreewatchd.plan.moment import bind_of
 from ostreewatchd.replay import form
 
@@ -87,11 +88,13 @@ class _Asker:
     """Asks systemd, runtime and kubelet, unless this installation is not whole (as it is where a switch took the tree
     away): what of them is missing may be missed only when they are used. The rest of the look holds."""
 
-    def ask(self, host: Host, platform: Platform) -> tuple[SystemView, RuntimeView, KubeletView]:
+    def ask(
+        self, host: Host, platform: Platform, daemons: Sequence[Daemon]
+    ) -> tuple[SystemView, RuntimeView, KubeletView]:
         try:
             from ostreewatchd.observe.deep import DeepLook
 
-            return DeepLook().ask(host, platform)
+            return DeepLook().ask(host, platform, daemons)
         except ImportError as error:
             problem = f"not asked, as this installation is not whole: {error}"
             return (

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from ostreewatchd.model import KubeletView, RuntimeContainer, RuntimePod, RuntimeView, SystemView
+from ostreewatchd.model import Daemon, KubeletView, RuntimeContainer, RuntimePod, RuntimeView, SystemView
 from ostreewatchd.observe import kubelet as kubelets
 from ostreewatchd.observe.host import Host
 from ostreewatchd.peers.cri.client import Runtime
@@ -39,8 +39,10 @@ _SOURCE = "kubernetes.io/config.source"
 class DeepLook:
     """Asks the processes. `Deep` of observe.look."""
 
-    def ask(self, host: Host, platform: Platform) -> tuple[SystemView, RuntimeView, KubeletView]:
-        kubelet = kubelets.find(host, platform)
+    def ask(
+        self, host: Host, platform: Platform, daemons: Sequence[Daemon]
+    ) -> tuple[SystemView, RuntimeView, KubeletView]:
+        kubelet = kubelets.find(host, platform, daemons)
         own = (kubelet.runtime_socket,) if kubelet is not None and kubelet.runtime_socket else ()
         runtime = _runtime(own or platform.runtime_sockets)
         return _system(), runtime, kubelets.view(kubelet, host, platform, runtime)

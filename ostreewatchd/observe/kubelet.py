@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process is kubelet, what it was started with, and whether it would start a stopped container again now."""
+"""What kubelet was started with, and whether it would start a stopped container again now."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
-from ostreewatchd.model import KubeletView, RuntimeView, StaticPod
+from ostreewatchd.model import Daemon, KubeletView, RuntimeView, StaticPod
 from ostreewatchd.model.views import KubeletRefusal
 from ostreewatchd.observe.host import Host
 from ostreewatchd.parse import cgroup, kubeconfig, kubeletconfig, manifest
@@ -34,20 +34,18 @@ class Kubelet(NamedTuple):
         return self.config.runtime_socket()
 
 
-def find(host: Host, platform: Platform) -> Optional[Kubelet]:
-    """The node's kubelet; None if none runs. A process in a container may call itself kubelet too, so it must be
-    root's and in no container."""
-    for pid in proc.named(*platform.kubelet_commands):
+def find(host: Host, platform: Platform, daemons: Iterable[Daemon]) -> Optional[Kubelet]:
+    """The node's kubelet, and what it was started with; None if none of the daemons is one."""
+    for daemon in daemons:
+        if daemon.kind != "kubelet":
+            continue
         try:
-            groups = proc.read(pid, "cgroup") or b""
-            if proc.user(pid) != 0 or cgroup.container_id(groups, host.around):
-                continue
-            stat, flags = proc.stat(pid), _flags(proc.command_line(pid))
+            stat, flags = proc.stat(daemon.pid), _flags(proc.command_line(daemon.pid))
         except proc.Unreadable:
             continue
         if stat is not None:
             access = flags.get("kubeconfig") or flags.get("bootstrap-kubeconfig") or _embedded(host, platform)
-            return Kubelet(pid, stat.start_ticks, access, _config(host, flags))
+            return Kubelet(daemon.pid, stat.start_ticks, access, _config(host, flags))
     return None
 
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple, Optional, Protocol
 
 from ostreewatchd import __version__
 from ostreewatchd.model import (
+    Daemon,
     Flag,
     History,
     KubeletView,
@@ -37,7 +39,9 @@ _MAX_LOOKS = 4
 class Deep(Protocol):
     """What only the remediation and a person may ask: processes that answer."""
 
-    def ask(self, host: hosts.Host, platform: Platform) -> tuple[SystemView, RuntimeView, KubeletView]: ...
+    def ask(
+        self, host: hosts.Host, platform: Platform, daemons: Sequence[Daemon]
+    ) -> tuple[SystemView, RuntimeView, KubeletView]: ...
 
 
 class Glance(NamedTuple):
@@ -88,7 +92,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     containers, found = with_certificates(host, seen.containers, found, platform.pki)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
-    system, runtime, kubelet = deep.ask(host, platform) if deep else (None, None, None)
+    system, runtime, kubelet = deep.ask(host, platform, seen.daemons) if deep else (None, None, None)
     return Snapshot(
         product=__version__,
         torn=torn,

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ostreewatchd.model import KubeletView, RuntimeContainer, RuntimePod, RuntimeView
+from ostreewatchd.observe import daemons
 from ostreewatchd.observe import kubelet as kubelets
 from ostreewatchd.observe.host import Host
 from ostreewatchd.peers import proc
-from ostreewatchd.platforms import GENERIC
+from ostreewatchd.platforms import GENERIC, Platform
 from tests.host.namespace import cgroup_roots, in_namespaces, needs_root, token
 
 pytestmark = needs_root
@@ -45,14 +46,19 @@ def process(name: str, *arguments: str, group: str = "", user: int = 0) -> Itera
         child.wait(10)
 
 
+def find(host: Host, platform: Platform) -> kubelets.Kubelet | None:
+    helpers = ((pid, daemons.helper(pid)) for pid in proc.pids())
+    return kubelets.find(host, platform, daemons.daemons(helpers, host, platform))
+
+
 def found() -> kubelets.Kubelet | None:
     with Host() as host:
-        return kubelets.find(host, GENERIC)
+        return find(host, GENERIC)
 
 
 def seen(runtime: RuntimeView) -> KubeletView:
     with Host() as host:
-        return kubelets.view(kubelets.find(host, GENERIC), host, GENERIC, runtime)
+        return kubelets.view(find(host, GENERIC), host, GENERIC, runtime)
 
 
 @contextlib.contextmanager
@@ -229,8 +235,8 @@ def test_a_kubelet_inside_a_larger_program_needs_its_api_server(tmp_path: Path) 
     config = kubeconfig(tmp_path, f"https://127.0.0.1:{closed_port()}")
     platform = GENERIC._replace(kubelet_commands=("k3s",), kubeconfigs=("/none", config))
     with healthz(), process("k3s", "server"), Host() as host:
-        one = kubelets.find(host, platform)
+        one = find(host, platform)
         assert one is not None and one.kubeconfig == config
         assert kubelets.view(one, host, platform, running("api")).refusal == "api-server-out-of-reach"
-        alone = kubelets.find(host, platform._replace(kubeconfigs=()))
+        alone = find(host, platform._replace(kubeconfigs=()))
         assert alone is not None and alone.kubeconfig == ""

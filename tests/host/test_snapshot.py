@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import grpc._channel
@@ -22,7 +22,7 @@ import pystemd.dbuslib  # noqa: F401
 
 from ostreewatchd.cli import main
 from ostreewatchd.judge import judge
-from ostreewatchd.model import KubeletView, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import Daemon, KubeletView, RuntimeView, Settings, Snapshot, SystemView
 from ostreewatchd.observe import deep
 from ostreewatchd.observe.host import Host
 from ostreewatchd.plan import plan
@@ -95,8 +95,10 @@ def runtime(*containers: Container) -> Iterator[None]:
 class Well(deep.DeepLook):
     """systemd and kubelet are well: there are none in these namespaces. The runtime is asked."""
 
-    def ask(self, host: Host, platform: Platform) -> tuple[SystemView, RuntimeView, KubeletView]:
-        system, runtime, kubelet = super().ask(host, platform)
+    def ask(
+        self, host: Host, platform: Platform, daemons: Sequence[Daemon]
+    ) -> tuple[SystemView, RuntimeView, KubeletView]:
+        system, runtime, kubelet = super().ask(host, platform, daemons)
         assert system.problem and kubelet.problem
         return SystemView(state="running"), runtime, KubeletView(pid=1)
 
