@@ -17,7 +17,7 @@ from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
-from ostreewatchd.model import Finding, Live, Pause, RpmOstreeView, Settings, Snapshot
+from ostreewatchd.model import Exit, Finding, Live, Pause, RpmOstreeView, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone
 from ostreewatchd.observe.look import Glance, glance, look_on
@@ -343,7 +343,7 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         mounts = MountWatch(loop, watcher.mounts_changed)
     except OSError as error:
         journal.report(Kind.FAILED, f"/proc/1/mountinfo: {error.strerror}: this needs CAP_SYS_PTRACE")
-        return 3
+        return Exit.COULD_NOT_KNOW
     deployments: Optional[DeploymentWatch] = None
     try:
         deployments = DeploymentWatch(loop, watcher.deployments_changed)
@@ -377,11 +377,11 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         if deployments is not None:
             deployments.close()
         watcher.close()
-    return 3 if watcher.gave_up.is_set() else 0
+    return Exit.COULD_NOT_KNOW if watcher.gave_up.is_set() else Exit.NOTHING_OWED
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Entry point. Exit status: 0 stopped, 2 usage, 3 the host cannot be watched."""
+    """Entry point. NOTHING_OWED: it was stopped; COULD_NOT_KNOW: the host cannot be watched."""
     parser = argparse.ArgumentParser(prog="ostreewatchd", description="The watcher; started by ostreewatchd.service.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.parse_args(argv)
@@ -390,10 +390,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return asyncio.run(_serve(journal, notifier))
     except HostGone as error:
         print(f"ostreewatchd: {error}", file=sys.stderr)
-        return 3
+        return Exit.COULD_NOT_KNOW
     except Exception as error:  # noqa: BLE001  A person never sees a traceback.
         journal.report(Kind.FAILED, last_words(error))
-        return 3
+        return Exit.COULD_NOT_KNOW
     finally:
         notifier.close()
         journal.close()

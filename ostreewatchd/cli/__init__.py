@@ -12,16 +12,13 @@ from typing import Optional
 from ostreewatchd import __version__
 from ostreewatchd.cli import explain, history, pause, plan, remediate, resume, scan, snapshot, status
 from ostreewatchd.cli.world import CouldNotKnow
+from ostreewatchd.model import Exit, all_exits
 from ostreewatchd.report.journal import last_words
 from ostreewatchd.report.printable import printable
 
-COULD_NOT_KNOW = 3
 _VERBS = (status, scan, explain, plan, remediate, pause, resume, history, snapshot)
 _DESCRIPTION = "Shows what a live switch left in the old deployment, and why it is or is not restarted."
-_EPILOG = (
-    "exit status: 0 nothing owed, 1 something is owed or refused, 2 usage, 3 could not know, 4 acted and not cured."
-    " What looks at this host needs root; --from and history do not."
-)
+_EPILOG = f"{all_exits()}. What looks at this host needs root; --from and history do not."
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -32,7 +29,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     for module in _VERBS:
         name = module.__name__.rpartition(".")[2]
         text = (module.__doc__ or "").strip()
-        one = verbs.add_parser(name, help=text.splitlines()[0], description=text)
+        one = verbs.add_parser(name, help=text.splitlines()[0], description=text, epilog=_EPILOG)
         module.arguments(one)
         one.set_defaults(run=module.run, parser=one)
     options, unknown = parser.parse_known_args(argv)
@@ -45,19 +42,19 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return status
     except CouldNotKnow as error:
         print(f"ostreewatchctl: {printable(str(error))}", file=sys.stderr)
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
     except BrokenPipeError:
         _drop_output()  # Who read it has enough of it.
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
     except KeyboardInterrupt:
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
     except OSError as error:
         print(f"ostreewatchctl: {error}", file=sys.stderr)
         _drop_output()
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
     except Exception as error:  # noqa: BLE001  An uncaught exception would exit with 1, which says "owed".
         print(f"ostreewatchctl: {last_words(error)}", file=sys.stderr)
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
 
 
 def _drop_output() -> None:

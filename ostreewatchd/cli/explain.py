@@ -14,7 +14,7 @@ from ostreewatchd.cli import explainhost
 from ostreewatchd.cli.world import from_argument, may_be_owed, see
 from ostreewatchd.judge import RULES
 from ostreewatchd.judge.rule import subject_of
-from ostreewatchd.model import Finding, Plan, Refusal, Subject
+from ostreewatchd.model import Exit, Finding, Plan, Refusal, Subject
 from ostreewatchd.plan import LARGER, SMALLER, plan
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     config, snapshot, findings = see(options, deep=True)
     if not options.subject.strip("/"):
         print("ostreewatchctl: explain needs a subject: namespace/pod/container or a part of it", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     if options.subject == "host":
         return explainhost.run(snapshot, findings, as_json=options.json)
     mine = [finding for finding in findings if matches(finding.subject, options.subject)]
@@ -45,14 +45,14 @@ def run(options: argparse.Namespace) -> int:
                 f"{options.subject}: all that it has of the host's tree is what the host has now: nothing to explain"
             )
             print(json_text(as_object((), Plan())) if options.json else printable(fresh))
-            return 0
+            return Exit.NOTHING_OWED
         print(
             f"ostreewatchctl: no container with a piece of the host's tree matches {options.subject!r}",
             file=sys.stderr,
         )
         for one in known:
             print(f"  {printable(one)}", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     made = plan(snapshot, findings, config)
     if options.json:
         print(json_text(as_object(mine, made)))
@@ -61,8 +61,9 @@ def run(options: argparse.Namespace) -> int:
             print(printable(line))
     refused = any(True for finding in mine for _ in _refusals(finding, made))
     if refused or any(finding.owed for finding in mine):
-        return 1
-    return 3 if any(may_be_owed(snapshot, finding) for finding in mine) else 0
+        return Exit.OWED
+    may_be = any(may_be_owed(snapshot, finding) for finding in mine)
+    return Exit.COULD_NOT_KNOW if may_be else Exit.NOTHING_OWED
 
 
 def matches(subject: Subject, text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ostreewatchd.judge import RULES
-from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.model import Exit, Finding, Snapshot
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
@@ -20,10 +20,10 @@ def run(snapshot: Snapshot, findings: Sequence[Finding], *, as_json: bool) -> in
     mine = [one for one in findings if one.subject.kind == "host"]
     if as_json:
         print(json_text(as_object(snapshot, mine)))
-        return 0
+        return Exit.NOTHING_OWED
     for line in explain(snapshot, mine):
         print(printable(line))
-    return 0
+    return Exit.NOTHING_OWED
 
 
 def as_object(snapshot: Snapshot, findings: Sequence[Finding]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import os
 import sys
 
 from ostreewatchd import ledger
+from ostreewatchd.model import Exit
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
@@ -21,10 +22,10 @@ def run(options: argparse.Namespace) -> int:
     history = ledger.read()
     if history.problem:
         print(f"ostreewatchctl: {printable(history.problem)}", file=sys.stderr)
-        return 3
+        return Exit.COULD_NOT_KNOW
     if options.json:
         print(json_text(history.acts))
-        return 0
+        return Exit.NOTHING_OWED
     if history.set_aside:
         print(f"an earlier ledger was corrupt and was set aside: {printable(history.set_aside)}")
     for act in history.acts:
@@ -33,4 +34,4 @@ def run(options: argparse.Namespace) -> int:
     if not history.acts:
         missing = "" if os.path.exists(ledger.PATH) else f": there is no ledger at {ledger.PATH}"
         print(f"nothing was ever done{missing}")
-    return 0
+    return Exit.NOTHING_OWED

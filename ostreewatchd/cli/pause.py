@@ -11,7 +11,7 @@ import time
 
 from ostreewatchd.cli.world import CouldNotKnow, only_root
 from ostreewatchd.ledger import PATH, pausing
-from ostreewatchd.model import Pause
+from ostreewatchd.model import Exit, Pause
 from ostreewatchd.parse.times import duration
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         pausing.write(_DIRECTORY, order)
     except OSError as error:
         print(f"ostreewatchctl: {_DIRECTORY}: {error.strerror}: there is no pause", file=sys.stderr)
-        return 3
+        return Exit.COULD_NOT_KNOW
     text = words.pause(order)
     journal = Journal("ostreewatchctl")
     try:
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     finally:
         journal.close()
     print(printable(text))
-    return 0
+    return Exit.NOTHING_OWED
 
 
 def _boot() -> str:

@@ -9,6 +9,7 @@ import time
 
 from ostreewatchd import ledger, wanted
 from ostreewatchd.cli.world import only_root, unit_states
+from ostreewatchd.model import Exit
 from ostreewatchd.report import words
 from ostreewatchd.report.printable import printable
 
@@ -36,13 +37,13 @@ def run(options: argparse.Namespace) -> int:
             " `systemctl start ostreewatchd`, as root",
             file=sys.stderr,
         )
-        return 3
+        return Exit.COULD_NOT_KNOW
     try:
         before = ledger.newest_run()
         wanted.ask()
     except OSError as error:
         print(f"ostreewatchctl: {error}: is ostreewatchd.service running?", file=sys.stderr)
-        return 3
+        return Exit.COULD_NOT_KNOW
     end = time.monotonic() + options.wait
     while time.monotonic() < end:
         try:
@@ -53,11 +54,11 @@ def run(options: argparse.Namespace) -> int:
             print(printable(last.summary))
             for refusal in last.refusals:
                 print(f"  {words.refusal(refusal)}")
-            return last.status if last.status is not None else 3
+            return last.status if last.status is not None else Exit.COULD_NOT_KNOW
         time.sleep(_POLL)
     print(
         f"ostreewatchctl: asked; no remediation ended within {options.wait:g} s: see"
         " `systemctl status ostreewatchd-remediate.path ostreewatchd-remediate.service`",
         file=sys.stderr,
     )
-    return 3
+    return Exit.COULD_NOT_KNOW

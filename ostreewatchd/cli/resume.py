@@ -11,6 +11,7 @@ from ostreewatchd import wanted
 from ostreewatchd.cli.pause import who
 from ostreewatchd.cli.world import only_root
 from ostreewatchd.ledger import PATH, pausing
+from ostreewatchd.model import Exit
 from ostreewatchd.report.journal import Journal, Kind
 
 _DIRECTORY = os.path.dirname(PATH)
@@ -26,10 +27,10 @@ def run(options: argparse.Namespace) -> int:
         ended = pausing.remove(_DIRECTORY)
     except OSError as error:
         print(f"ostreewatchctl: {_DIRECTORY}: {error.strerror}: the pause was not ended", file=sys.stderr)
-        return 3
+        return Exit.COULD_NOT_KNOW
     if not ended:
         print("not paused")
-        return 0
+        return Exit.NOTHING_OWED
     journal = Journal("ostreewatchctl")
     try:
         journal.report(Kind.RESUMED, f"{who()} has ended the pause", who=who())
@@ -40,4 +41,4 @@ def run(options: argparse.Namespace) -> int:
         wanted.ask()
     except OSError as error:
         print(f"ostreewatchctl: {error}: is ostreewatchd.service running?", file=sys.stderr)
-    return 0
+    return Exit.NOTHING_OWED

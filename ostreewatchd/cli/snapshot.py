@@ -12,7 +12,7 @@ import msgspec
 
 from ostreewatchd.cli import newfile
 from ostreewatchd.cli.world import CouldNotKnow, given_file, read_snapshot, see_host
-from ostreewatchd.model import Snapshot
+from ostreewatchd.model import Exit, Snapshot
 from ostreewatchd.replay import form
 from ostreewatchd.replay.anonymize import anonymize
 from ostreewatchd.replay.bounds import bounded
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """0 done, 3 if PID 1 cannot be looked at, or a file cannot be read or written."""
+    """Raises CouldNotKnow if PID 1 cannot be looked at, or a file cannot be read or written."""
     return int(options.part(options))
 
 
@@ -50,7 +50,7 @@ def _save(options: argparse.Namespace) -> int:
     if options.output == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-        return 0
+        return Exit.NOTHING_OWED
     path = options.output or file_name(snapshot)
     try:
         newfile.write(path, data)
@@ -59,7 +59,7 @@ def _save(options: argparse.Namespace) -> int:
     print(printable(path))
     for problem in snapshot.problems:
         print(f"ostreewatchctl: in it: {printable(f'{problem.where}: {problem.what}')}", file=sys.stderr)
-    return 0
+    return Exit.NOTHING_OWED
 
 
 def prepared(snapshot: Snapshot, *, anonymized: bool) -> Snapshot:
@@ -78,7 +78,7 @@ def file_name(snapshot: Snapshot) -> str:
 def _diff(options: argparse.Namespace) -> int:
     if options.before == options.after == "-":
         print("ostreewatchctl: only one of the two can be standard input", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     for line in diff(read_snapshot(options.before), read_snapshot(options.after)):
         print(printable(line))
-    return 0
+    return Exit.NOTHING_OWED

@@ -16,7 +16,7 @@ import msgspec
 
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Daemon, Finding, KubeletView, Plan, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import Daemon, Exit, Finding, KubeletView, Plan, RuntimeView, Settings, Snapshot, SystemView
 from ostreewatchd.plan.moment import bind_of
 from ostreewatchd.replay import form
 
@@ -143,16 +143,16 @@ def _bounded(file: BinaryIO) -> bytes:
     return file.read(form.MAX_BYTES + 1)
 
 
-def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...], made: Optional[Plan] = None) -> int:
-    """0 nothing owed, 1 owed, refused, or a cure without its proof yet, 3 where nothing owed was seen and something
-    owed may be behind what was not read or could not be judged."""
+def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...], made: Optional[Plan] = None) -> Exit:
+    """OWED: owed, refused, or a cure without its proof yet. COULD_NOT_KNOW: nothing owed was seen, and something owed
+    may be behind what was not read or could not be judged."""
     if any(finding.owed for finding in findings) or any(not act.outcome for act in snapshot.history.acts):
-        return 1
+        return Exit.OWED
     if made is not None and made.refusals:
-        return 1
+        return Exit.OWED
     if any(may_be_owed(snapshot, finding) for finding in findings):
-        return 3
-    return 3 if snapshot.problems else 0
+        return Exit.COULD_NOT_KNOW
+    return Exit.COULD_NOT_KNOW if snapshot.problems else Exit.NOTHING_OWED
 
 
 def may_be_owed(snapshot: Snapshot, finding: Finding) -> bool:

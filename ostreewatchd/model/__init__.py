@@ -9,6 +9,10 @@ from __future__ import annotations
 from ostreewatchd.model.day import (
     day_of,
 )
+from ostreewatchd.model.exits import (
+    Exit,
+    all_exits,
+)
 from ostreewatchd.model.history import (
     STOPPED_NOTHING,
     History,
@@ -82,6 +86,7 @@ __all__ = [
     "Container",
     "Daemon",
     "Deployments",
+    "Exit",
     "Finding",
     "Flag",
     "History",
@@ -119,6 +124,7 @@ __all__ = [
     "Verdict",
     "VmSandbox",
     "Window",
+    "all_exits",
     "day_of",
     "is_of_one_container",
     "short_name",

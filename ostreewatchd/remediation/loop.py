@@ -12,23 +12,20 @@ import msgspec
 from ostreewatchd import settle
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger, LedgerError
-from ostreewatchd.model import Finding, History, Plan, Refusal, Settings, Snapshot, Switch
+from ostreewatchd.model import Exit, Finding, History, Plan, Refusal, Settings, Snapshot, Switch
 from ostreewatchd.plan import plan as make_plan
 from ostreewatchd.remediation.cure import Curer, Outcome
 from ostreewatchd.remediation.world import World
 from ostreewatchd.report.journal import Journal
-
-NOTHING_OWED, OWED, USAGE, COULD_NOT_KNOW, NOT_CURED = 0, 1, 2, 3, 4
-"""Exit statuses."""
 
 _MAX_ROUNDS = 300
 _MAX_TRIES = 3
 
 
 class Result(NamedTuple):
-    """How a remediation ended. `status` is the exit status."""
+    """How a remediation ended."""
 
-    status: int
+    status: Exit
     summary: str
     plan: Plan
     ledger_problem: str = ""
@@ -103,7 +100,7 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
                 world.sleep(1.0)
     except LedgerError as error:
         return without_ledger(world, config, str(error), did)
-    return Result(COULD_NOT_KNOW, f"{did}; not done after {_MAX_ROUNDS} rounds", Plan())
+    return Result(Exit.COULD_NOT_KNOW, f"{did}; not done after {_MAX_ROUNDS} rounds", Plan())
 
 
 def without_ledger(world: World, config: Settings, problem: str, did: Did) -> Result:
@@ -143,9 +140,9 @@ def _record_switch(ledger: Ledger, snapshot: Snapshot, config: Settings) -> Opti
 def _result(plan: Plan, findings: Sequence[Finding], did: Did) -> Result:
     owed = len({finding.subject.key for finding in findings if finding.owed})
     if did.failed:
-        return Result(NOT_CURED, f"{did}; a restart did not cure", plan)
+        return Result(Exit.NOT_CURED, f"{did}; a restart did not cure", plan)
     if owed:
-        return Result(OWED, f"{did}; {owed} owed, {len(plan.refusals)} refused", plan)
+        return Result(Exit.OWED, f"{did}; {owed} owed, {len(plan.refusals)} refused", plan)
     if plan.refusals:
-        return Result(OWED, f"{did}; nothing known to be owed, {len(plan.refusals)} refused", plan)
-    return Result(NOTHING_OWED, f"{did}; nothing owed", plan)
+        return Result(Exit.OWED, f"{did}; nothing known to be owed, {len(plan.refusals)} refused", plan)
+    return Result(Exit.NOTHING_OWED, f"{did}; nothing owed", plan)

@@ -15,12 +15,12 @@ from typing import Optional
 from ostreewatchd import __version__, settings
 from ostreewatchd.act.unit import restart_if_failed, restart_if_running
 from ostreewatchd.ledger import PATH, Ledger, LedgerError
-from ostreewatchd.model import Refusal, Settings
+from ostreewatchd.model import Exit, Refusal, Settings, all_exits
 from ostreewatchd.observe.host import HostGone, this_boot
 from ostreewatchd.observe.own_tree import stale_watcher
 from ostreewatchd.peers.systemd import SystemdError
 from ostreewatchd.remediation import told
-from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOT_CURED, OWED, Did, Result, remediate, without_ledger
+from ostreewatchd.remediation.loop import Did, Result, remediate, without_ledger
 from ostreewatchd.remediation.world import RealWorld, World
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
@@ -91,8 +91,8 @@ def _tell(journal: Journal, result: Result, news: Sequence[Refusal]) -> None:
             ends=refusal.ends,
             alarm=int(refusal.alarm),
         )
-    kind = Kind.ALARM if result.status == NOT_CURED else Kind.DONE
-    if result.status != OWED or news:
+    kind = Kind.ALARM if result.status == Exit.NOT_CURED else Kind.DONE
+    if result.status != Exit.OWED or news:
         journal.report(kind, f"remediation done: {result.summary}", status=result.status)
 
 
@@ -113,12 +113,14 @@ def _restart_stale_watcher(journal: Journal) -> None:
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Entry point. Exit status: 0 nothing owed, 1 owed and refused, 2 usage, 3 could not know, 4 not cured.
+    """Entry point; returns an Exit.
 
     The request has been removed by the unit's ExecStartPre= before this looks: what happens from here on makes a
     new one."""
     parser = argparse.ArgumentParser(
-        prog="ostreewatchd-remediate", description="One remediation; started by ostreewatchd-remediate.path."
+        prog="ostreewatchd-remediate",
+        description="One remediation; started by ostreewatchd-remediate.path.",
+        epilog=all_exits(),
     )
     parser.add_argument("--version", action="version", version=__version__)
     parser.parse_args(argv)
@@ -131,13 +133,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return result.status
     except AlreadyRunning as error:
         journal.report(Kind.FAILED, f"{error}: this one does nothing")
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
     except HostGone as error:
         journal.report(Kind.FAILED, f"the host cannot be looked at: {error}")
         print(f"ostreewatchd-remediate: {error}", file=sys.stderr)
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
     except Exception as error:  # noqa: BLE001  An uncaught exception would exit with 1, which says "owed, refused".
         journal.report(Kind.FAILED, last_words(error))
-        return COULD_NOT_KNOW
+        return Exit.COULD_NOT_KNOW
     finally:
         journal.close()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, Optional, get_args
 
 import msgspec
 
-from ostreewatchd.model import STOPPED_NOTHING, OutcomeName, Settings, Snapshot, Step
+from ostreewatchd.model import STOPPED_NOTHING, Exit, OutcomeName, Settings, Snapshot, Step
 from ostreewatchd.model import Subject as ActSubject
 from ostreewatchd.platforms import GENERIC
-from ostreewatchd.remediation.loop import NOTHING_OWED, Result
+from ostreewatchd.remediation.loop import Result
 
 if TYPE_CHECKING:
     from tests.sim.node import Node, Process
@@ -176,7 +176,7 @@ class Truth:
         took = self._node.timeline.now - process.began
         if took > _LONGEST_RUN:
             raise Broken("8", f"a remediation took {took:.0f} s")
-        if result.status == NOTHING_OWED and process.deep is not None:
+        if result.status == Exit.NOTHING_OWED and process.deep is not None:
             facts = process.deep.facts
             left = [one.name for id, one in facts.stale.items() if id not in facts.hidden and facts.helps[id]]
             if left and process.deep.fingerprint == facts.fingerprint:

@@ -13,6 +13,7 @@ import pytest
 
 from ostreewatchd import ledger
 from ostreewatchd.cli import main
+from ostreewatchd.model import Exit, all_exits
 from ostreewatchd.peers import systemd
 from ostreewatchd.replay import form
 from tests.unit.sources import ROOT
@@ -43,6 +44,16 @@ def test_a_mistake_is_told_with_the_verbs_usage(words: list[str], usage: str, sa
     said = capsys.readouterr()
     assert ended.value.code == 2 and not said.out
     assert said.err.startswith(f"usage: ostreewatchctl {usage} [-h]") and says in said.err, said.err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["scan", "--help"], ["snapshot", "--help"]])
+def test_help_and_readme_tell_the_exit_statuses(words: list[str], capsys: Output) -> None:
+    assert [int(one) for one in Exit] == [0, 1, 2, 3, 4]
+    with pytest.raises(SystemExit):
+        main(words)
+    texts = (capsys.readouterr().out, (ROOT / "README.md").read_text(encoding="utf-8"))
+    for text in (" ".join(text.split()).lower() for text in texts):
+        assert all_exits().lower() in text
 
 
 def test_a_host_without_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from ostreewatchd.ledger import read
-from ostreewatchd.model import Settings
-from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
-from ostreewatchd.remediation.loop import NOTHING_OWED, OWED, Result, remediate
+from ostreewatchd.model import Exit, Settings
+from ostreewatchd.remediation.loop import Result, remediate
 from ostreewatchd.report.journal import Journal
 from tests.fakes.journald import FakeJournal
 from tests.fakes.world import Crash, CrashAt, CrashingLedger, Node, Subject, quiet
@@ -93,12 +92,12 @@ def test_a_crash_at_any_moment(name: str, folder: Path) -> None:
         result = runs.until_it_ends()
         at_most_once(node)
         if name in ("fresh", "slow"):
-            assert result.status == NOTHING_OWED, (moment, hook.at, result)
+            assert result.status == Exit.NOTHING_OWED, (moment, hook.at, result)
             assert dict(node.stops) == {(1, "calico-node"): 1, (1, "kube-multus"): 1}
         elif name == "pod-deleted":
-            assert result.status == NOTHING_OWED and node.stops[1, "kube-multus"] == 1
+            assert result.status == Exit.NOTHING_OWED and node.stops[1, "kube-multus"] == 1
         else:
-            assert result.status in (NOT_CURED_STATUS, OWED, NOTHING_OWED)
+            assert result.status in (Exit.NOT_CURED, Exit.OWED, Exit.NOTHING_OWED)
             assert node.stops[1, "calico-node"] == 1 and node.stops[1, "kube-multus"] == 0, "the breaker"
         assert "" not in runs.outcomes(), (moment, hook.at)
         before, node.hook = node.stops.copy(), quiet
@@ -121,7 +120,7 @@ def test_two_crashes(folder: Path) -> None:
             node = two_writers()()
             node.hook = CrashAt(first, second)
             result = Runs(node, folder, number).until_it_ends()
-            assert result.status == NOTHING_OWED
+            assert result.status == Exit.NOTHING_OWED
             assert dict(node.stops) == {(1, "calico-node"): 1, (1, "kube-multus"): 1}, (first, second)
 
 
@@ -142,7 +141,7 @@ def test_a_crash_and_then_the_ledger_is_lost(comes_back: str, folder: Path) -> N
         result = runs.once()
         at_most_once(node)
         if comes_back == "stale" and node.stops[1, "calico-node"]:
-            assert result.status == OWED
+            assert result.status == Exit.OWED
             assert "started-after-switch" in [one.name for one in result.plan.refusals]
 
 
@@ -159,6 +158,6 @@ def test_a_crash_and_then_another_switch(folder: Path) -> None:
 
         result = runs.until_it_ends(between=change)
         at_most_once(node)
-        assert result.status == NOTHING_OWED, (moment, hook.at, result)
+        assert result.status == Exit.NOTHING_OWED, (moment, hook.at, result)
         assert "not-cured" not in runs.outcomes(), (moment, hook.at, runs.outcomes())
         assert all(subject.shows == node.generation for subject in node.subjects)

@@ -11,11 +11,9 @@ import pytest
 from ostreewatchd.cli.explain import explain
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import pausing, read
-from ostreewatchd.model import Pause, Plan, Settings
+from ostreewatchd.model import Exit, Pause, Plan, Settings
 from ostreewatchd.peers.cri.errors import RuntimeSilent
 from ostreewatchd.plan import plan
-from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
-from ostreewatchd.remediation.loop import NOTHING_OWED, OWED
 from ostreewatchd.report import words
 from tests.fakes.journald import FakeJournal
 from tests.fakes.world import CrashAt, Node, Subject
@@ -209,7 +207,7 @@ def steps(bench: Bench) -> list[tuple[str, str, str, str]]:
 def test_a_blind_shim_is_cured_by_its_sandbox(bench: Bench) -> None:
     bench.node.subjects[0].shim = 0
     bench.node.switch()
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert steps(bench) == [
         ("calico-node", "stop-sandbox", "cured", ""),
         ("kube-multus", "stop-container", "cured", ""),
@@ -238,7 +236,7 @@ def test_both_rungs_in_one_run_and_then_the_others(bench: Bench) -> None:
         ("calico-node", "stop-sandbox", "cured", ""),
         ("kube-multus", "stop-container", "cured", ""),
     ]
-    assert result.status == NOTHING_OWED, result
+    assert result.status == Exit.NOTHING_OWED, result
     assert bench.node.stops == {(1, "calico-node"): 2, (1, "kube-multus"): 1}
 
 
@@ -248,12 +246,12 @@ def test_the_last_rung_fails_and_all_stops(bench: Bench, comes: str) -> None:
     bench.node.subjects[0].new_sandbox = comes  # type: ignore[assignment]
     bench.node.switch()
     started = bench.node.clock
-    assert bench.run().status == NOT_CURED_STATUS
+    assert bench.run().status == Exit.NOT_CURED
     failure = "sandbox-will-not-start" if comes == "never" else "still-stale"
     assert steps(bench)[1] == ("calico-node", "stop-sandbox", "not-cured", failure) and len(steps(bench)) == 2
     assert bench.node.clock - started < 20 + 20 + 60 + 10 + 15, "each proof is bounded"
     again = bench.run()
-    assert again.status == OWED and names(again.plan.refusals) == ["breaker"] and len(steps(bench)) == 2
+    assert again.status == Exit.OWED and names(again.plan.refusals) == ["breaker"] and len(steps(bench)) == 2
 
 
 def test_a_container_that_will_not_stop(bench: Bench) -> None:
@@ -264,9 +262,9 @@ def test_a_container_that_will_not_stop(bench: Bench) -> None:
 
     bench.node.stop_effect, bench.node.deaf = silent, True
     bench.node.switch()
-    assert bench.run().status == NOT_CURED_STATUS
+    assert bench.run().status == Exit.NOT_CURED
     assert steps(bench) == [("calico-node", "stop-container", "not-cured", "container-will-not-stop")]
-    assert bench.run().status == OWED and len(bench.node.requests) == 1
+    assert bench.run().status == Exit.OWED and len(bench.node.requests) == 1
 
 
 def test_a_crash_at_any_moment_of_the_ladder(folder: Path) -> None:  # noqa: F811
@@ -276,7 +274,7 @@ def test_a_crash_at_any_moment_of_the_ladder(folder: Path) -> None:  # noqa: F81
         node.switch()
         node.hook = hook = CrashAt(moment)
         result = Runs(node, folder, moment).until_it_ends()
-        assert result.status == NOTHING_OWED, (moment, hook.at, result)
+        assert result.status == Exit.NOTHING_OWED, (moment, hook.at, result)
         assert dict(node.stops) == {(1, "calico-node"): 1, (1, "kube-multus"): 1}, (moment, hook.at)
         assert dict(node.sandbox_stops) == {(1, "calico-node"): 1}
 
@@ -294,6 +292,6 @@ def test_a_pause_that_is_ordered_meanwhile_holds_the_stop_back(bench: Bench) -> 
 
     bench.node.hook = order
     result = bench.run()
-    assert result.status == OWED and names(result.plan.refusals) == ["paused"] and not bench.node.requests
+    assert result.status == Exit.OWED and names(result.plan.refusals) == ["paused"] and not bench.node.requests
     pausing.remove(directory)
-    assert bench.run().status == NOTHING_OWED and set(bench.node.stops.values()) == {1}
+    assert bench.run().status == Exit.NOTHING_OWED and set(bench.node.stops.values()) == {1}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ostreewatchd.ledger import Ledger, read, rows
-from ostreewatchd.remediation.loop import NOTHING_OWED, OWED
+from ostreewatchd.model import Exit
 from tests.fakes.world import Crash, CrashAt, Node, Subject, quiet
 from tests.unit.test_exactly_once import Runs, at_most_once, folder  # noqa: F401
 from tests.unit.worlds import names
@@ -34,7 +34,7 @@ class Other:
 def healing(runs: Runs) -> None:
     """Until nothing is owed, as the watcher would ask; soon."""
     for _ in range(3):
-        if runs.once().status == NOTHING_OWED:
+        if runs.once().status == Exit.NOTHING_OWED:
             return
     raise AssertionError(runs.outcomes())
 
@@ -85,7 +85,7 @@ def test_back_to_the_tree_before(folder: Path) -> None:  # noqa: F811
     """A, B, and B unmounted again: a switch of its own, also where what is there is what was there at first."""
     node = Node([Subject("calico-node"), Subject("kube-multus")])
     runs = Runs(node, folder)
-    assert runs.once().status == NOTHING_OWED, "a boot's first state is recorded"
+    assert runs.once().status == Exit.NOTHING_OWED, "a boot's first state is recorded"
     for step, generation in ((node.switch, 1), (node.roll_back, 0), (node.switch, 1)):
         before = dict(node.stops)
         step()
@@ -106,7 +106,7 @@ def test_back_after_a_tree_without_this_product(folder: Path) -> None:  # noqa: 
     node.restart("calico-node")
     node.roll_back()
     result = runs.once()
-    assert result.status == OWED and names(result.plan.refusals) == ["already-restarted"]
+    assert result.status == Exit.OWED and names(result.plan.refusals) == ["already-restarted"]
     assert result.plan.refusals[0].alarm and sum(node.stops.values()) == 1
 
 
@@ -120,7 +120,7 @@ def test_power_is_cut_and_the_host_boots_again(folder: Path) -> None:  # noqa: F
             runs.once()
         before, node.hook = node.stops.copy(), quiet
         node.reboot()
-        assert runs.once().status == NOTHING_OWED
+        assert runs.once().status == Exit.NOTHING_OWED
         assert node.stops == before and "" not in runs.outcomes(), (moment, hook.at)
         node.switch()
         healing(runs)
@@ -148,7 +148,7 @@ def test_an_older_version_with_a_newer_ones_ledger(cured: Runs) -> None:
     db.commit()
     db.close()
     result = cured.once()
-    assert result.status == OWED and names(result.plan.refusals) == ["already-restarted"]
+    assert result.status == Exit.OWED and names(result.plan.refusals) == ["already-restarted"]
     assert sum(cured.node.stops.values()) == 2 and not list(Path(cured.path).parent.glob("*.corrupt-*"))
 
 

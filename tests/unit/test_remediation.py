@@ -14,10 +14,9 @@ import pytest
 
 from ostreewatchd.ledger import Ledger, read
 from ostreewatchd.ledger import file as ledger_file
-from ostreewatchd.model import Settings
+from ostreewatchd.model import Exit, Settings
 from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRefused, RuntimeSilent, RuntimeUnavailable
-from ostreewatchd.remediation.loop import COULD_NOT_KNOW, NOTHING_OWED, OWED, Result, remediate
-from ostreewatchd.remediation.loop import NOT_CURED as NOT_CURED_STATUS
+from ostreewatchd.remediation.loop import Result, remediate
 from ostreewatchd.remediation.program import AlreadyRunning, run
 from ostreewatchd.report.journal import Journal, Kind
 from tests.fakes.journald import FakeJournal
@@ -59,14 +58,14 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_nothing_switched_nothing_done(bench: Bench) -> None:
     result = bench.run()
-    assert (result.status, bench.node.requests, bench.outcomes()) == (NOTHING_OWED, [], [])
+    assert (result.status, bench.node.requests, bench.outcomes()) == (Exit.NOTHING_OWED, [], [])
 
 
 def test_a_switch_is_healed_one_by_one_in_order(bench: Bench) -> None:
     """DESIGN §7: token writers in the platform's order, one at a time; §3: proof is the next look."""
     bench.node.switch()
     result = bench.run()
-    assert result.status == NOTHING_OWED and result.summary.startswith("2 restarted and cured")
+    assert result.status == Exit.NOTHING_OWED and result.summary.startswith("2 restarted and cured")
     assert bench.outcomes() == [("calico-node", "cured"), ("kube-multus", "cured")]
     assert bench.kinds == ["intent", "cured", "intent", "cured"]
     proofs = [act.proof for act in read(bench.path).acts]
@@ -77,7 +76,7 @@ def test_a_switch_is_healed_one_by_one_in_order(bench: Bench) -> None:
 def test_each_switch_in_turn_and_nothing_in_between(bench: Bench) -> None:
     for generation in (1, 2, 3):
         bench.node.switch()
-        assert bench.run().status == NOTHING_OWED
+        assert bench.run().status == Exit.NOTHING_OWED
         assert bench.run().summary == "nothing restarted; nothing owed"
         assert bench.node.stops[generation, "calico-node"] == 1
     assert len(bench.node.requests) == 6
@@ -91,14 +90,14 @@ def test_one_failed_proof_stops_the_rest(bench: Bench, comes_back: str) -> None:
     bench.node.switch()
     started = bench.node.clock
     result = bench.run()
-    assert result.status == NOT_CURED_STATUS and bench.node.stops == {(1, "calico-node"): 1}
+    assert result.status == Exit.NOT_CURED and bench.node.stops == {(1, "calico-node"): 1}
     assert 20 <= bench.node.clock - started <= 25, "ProofSec bounds it"
     assert bench.outcomes() == [("calico-node", "not-cured")]
     why = "is stale too" if comes_back == "stale" else "has not started it again"
     assert why in read(bench.path).acts[0].proof
     assert bench.kinds == ["intent", "not-cured"]
     again = bench.run()
-    assert again.status == OWED and worlds.names(again.plan.refusals) == ["breaker"]
+    assert again.status == Exit.OWED and worlds.names(again.plan.refusals) == ["breaker"]
     assert len(bench.node.requests) == 1
 
 
@@ -109,14 +108,14 @@ def test_after_a_failed_proof_the_next_switch_is_a_new_chance(bench: Bench) -> N
     bench.node.switch()
     bench.node.subjects[0].comes_back = "fresh"
     bench.node.restart("calico-node")
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert bench.node.stops == {(1, "calico-node"): 1, (2, "kube-multus"): 1}
 
 
 def test_a_pod_that_is_gone_is_no_failure(bench: Bench) -> None:
     bench.node.subjects[0].comes_back = "pod-deleted"
     bench.node.switch()
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert bench.outcomes() == [("calico-node", "pod-gone"), ("kube-multus", "cured")]
 
 
@@ -124,7 +123,7 @@ def test_back_off_is_waited_for(bench: Bench) -> None:
     """A second stop soon after a first waited 12.8 s on a real kubelet."""
     bench.node.subjects[0].delay = 12.8
     bench.node.switch()
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert "12." in read(bench.path).acts[0].proof or "13." in read(bench.path).acts[0].proof
 
 
@@ -140,10 +139,10 @@ def test_an_answer_that_says_nothing(bench: Bench, error: type[Exception], deaf:
     bench.node.switch()
     result = bench.run()
     if deaf:
-        assert result.status == NOT_CURED_STATUS and "still runs" in read(bench.path).acts[0].proof
+        assert result.status == Exit.NOT_CURED and "still runs" in read(bench.path).acts[0].proof
         assert len(bench.node.requests) == 1
     else:
-        assert result.status == NOTHING_OWED
+        assert result.status == Exit.NOTHING_OWED
         assert set(bench.node.stops.values()) == {1}
 
 
@@ -159,13 +158,13 @@ def test_a_stop_that_was_surely_not_done(bench: Bench, error: Exception) -> None
     bench.node.stop_effect, bench.node.deaf = refuse, True
     bench.node.switch()
     result = bench.run()
-    assert result.status == OWED and not bench.node.stops
+    assert result.status == Exit.OWED and not bench.node.stops
     assert worlds.names(result.plan.refusals) == ["stop-failed", "stop-failed"]
     assert sorted(Counter(bench.node.requests).values()) == [3, 3], "a few times each"
     assert bench.outcomes() == [("calico-node", "not-done")] * 3 + [("kube-multus", "not-done")] * 3
     assert "failed" in bench.kinds
     bench.node.stop_effect, bench.node.deaf = None, False
-    assert bench.run(per_switch=2).status == NOTHING_OWED, "they are no part of the budget"
+    assert bench.run(per_switch=2).status == Exit.NOTHING_OWED, "they are no part of the budget"
     assert bench.outcomes()[6:] == [("calico-node", "cured"), ("kube-multus", "cured")]
     assert set(bench.node.stops.values()) == {1}
 
@@ -178,7 +177,7 @@ def test_a_stop_that_was_refused_and_done(bench: Bench) -> None:
 
     bench.node.stop_effect = refuse
     bench.node.switch()
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert bench.outcomes() == [("calico-node", "cured"), ("kube-multus", "cured")]
     assert set(bench.node.stops.values()) == {1}
 
@@ -203,10 +202,10 @@ def test_an_interrupted_act_ends_when_nothing_can_come_of_it_any_more(bench: Ben
             "UPDATE act SET boot_id = ?, intent_boottime = ?, intent_at = ?",
             (worlds.BOOT, worlds.UPTIME - age, worlds.NOW - age),
         )
-    assert bench.run().status == OWED
+    assert bench.run().status == Exit.OWED
     assert bench.outcomes() == [("calico-node", "" if age < 120 else "not-done")]
     bench.node.change = lambda built: built
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert set(bench.node.stops.values()) == {1}
 
 
@@ -222,7 +221,7 @@ def test_somebody_elses_script_was_faster(bench: Bench) -> None:
                 bench.node.restart("calico-node")
 
     bench.node.hook = script
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert bench.node.stops == {(1, "kube-multus"): 1}
     assert bench.outcomes()[0] == ("calico-node", "not-needed")
 
@@ -237,7 +236,7 @@ def test_a_torn_second_look_costs_time_and_not_the_cure(bench: Bench) -> None:
         return built.host(worlds.CNI, worlds.gone()) if len(looks) == 2 else built
 
     bench.node.change = torn
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert set(bench.node.stops.values()) == {1} and len(bench.node.stops) == 2
 
 
@@ -251,10 +250,10 @@ def test_a_switch_that_begins_meanwhile_holds_the_stop_back(bench: Bench) -> Non
 
     bench.node.change = begins
     result = bench.run()
-    assert result.status == OWED and not bench.node.requests
+    assert result.status == Exit.OWED and not bench.node.requests
     assert worlds.names(result.plan.refusals) == ["switch-in-progress"]
     bench.node.change = lambda built: built
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert set(bench.node.stops.values()) == {1}
 
 
@@ -275,7 +274,7 @@ def test_another_switch_between_plan_and_stop(bench: Bench) -> None:
     """What is stopped is stopped for the switch that the act is of."""
     bench.node.switch()
     at_look(bench, 2, bench.node.switch)
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert bench.outcomes() == [("calico-node", "not-done"), ("calico-node", "cured"), ("kube-multus", "cured")]
     assert bench.node.stops == {(2, "calico-node"): 1, (2, "kube-multus"): 1}
 
@@ -291,7 +290,7 @@ def test_another_switch_between_stop_and_proof(bench: Bench) -> None:
 
     at_look(bench, 3, again)
     started = bench.node.clock
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert bench.outcomes() == [("calico-node", "superseded"), ("calico-node", "cured"), ("kube-multus", "cured")]
     assert dict(bench.node.stops) == {(1, "calico-node"): 1, (2, "calico-node"): 1, (2, "kube-multus"): 1}
     assert bench.node.clock - started < 15
@@ -303,10 +302,10 @@ def test_no_two_are_down_at_once_when_a_switch_comes_before_the_proof(bench: Ben
     bench.node.switch()
     at_look(bench, 4, bench.node.switch)
     result = bench.run(settle=2.0)
-    assert result.status == OWED and worlds.names(result.plan.refusals) == ["waits-for-restart"]
+    assert result.status == Exit.OWED and worlds.names(result.plan.refusals) == ["waits-for-restart"]
     assert dict(bench.node.stops) == {(1, "calico-node"): 1}
     bench.node.clock += 8.0
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
     assert bench.outcomes() == [("calico-node", "superseded"), ("kube-multus", "cured")]
 
 
@@ -331,14 +330,14 @@ def test_a_new_switch_settles_before_the_next_stop(bench: Bench, number: int) ->
             stopped.append(bench.node.clock)
 
     bench.node.hook = noted
-    assert bench.run(settle=2.0).status == NOTHING_OWED
+    assert bench.run(settle=2.0).status == Exit.NOTHING_OWED
     assert min(at for at in stopped if at > switched[0]) - switched[0] >= 2.0
 
 
 def test_a_switch_under_way_is_not_in_the_ledger(bench: Bench) -> None:
     bench.node.switch()
     bench.node.change = lambda built: built.flag()
-    assert bench.run().status == OWED
+    assert bench.run().status == Exit.OWED
     assert read(bench.path).switch is None
 
 
@@ -354,15 +353,15 @@ def test_refused_now_and_healed_once_the_cause_is_gone(bench: Bench, change: obj
     bench.node.switch()
     bench.node.change = change  # type: ignore[assignment]
     result = bench.run()
-    assert result.status == OWED and worlds.names(result.plan.refusals) == [name] and not bench.node.requests
+    assert result.status == Exit.OWED and worlds.names(result.plan.refusals) == [name] and not bench.node.requests
     bench.node.change = lambda built: built
-    assert bench.run().status == NOTHING_OWED and len(bench.node.stops) == 2
+    assert bench.run().status == Exit.NOTHING_OWED and len(bench.node.stops) == 2
 
 
 def test_mode_observe_stops_nothing(bench: Bench) -> None:
     bench.node.switch()
     result = bench.run(mode="observe")
-    assert result.status == OWED and worlds.names(result.plan.refusals) == ["mode-observe", "mode-observe"]
+    assert result.status == Exit.OWED and worlds.names(result.plan.refusals) == ["mode-observe", "mode-observe"]
     assert not bench.node.requests and not bench.outcomes()
 
 
@@ -374,10 +373,10 @@ def test_no_ledger_no_act(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
     other = sqlite3.connect(bench.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     result = bench.run()
-    assert result.status == OWED and worlds.names(result.plan.refusals) == ["ledger-unusable"]
+    assert result.status == Exit.OWED and worlds.names(result.plan.refusals) == ["ledger-unusable"]
     assert not bench.node.requests
     other.close()
-    assert bench.run().status == NOTHING_OWED
+    assert bench.run().status == Exit.NOTHING_OWED
 
 
 def test_one_remediation_at_a_time(tmp_path: Path) -> None:
@@ -407,7 +406,7 @@ def test_one_container_that_cannot_be_stopped_does_not_hold_up_the_others(bench:
     bench.node.deaf_to = "calico-node"
     bench.node.switch()
     result = bench.run()
-    assert result.status == OWED and worlds.names(result.plan.refusals) == ["stop-failed"]
+    assert result.status == Exit.OWED and worlds.names(result.plan.refusals) == ["stop-failed"]
     assert bench.node.stops == {(1, "kube-multus"): 1}
 
 
@@ -417,7 +416,7 @@ def test_a_torn_look_decides_nothing(bench: Bench) -> None:
     bench.node.switch()
     bench.node.change = lambda built: built.part(torn="it moved" if next(looks, False) else "")
     result = bench.run()
-    assert result.status == NOTHING_OWED
+    assert result.status == Exit.NOTHING_OWED
     cured = [("calico-node", "cured"), ("kube-multus", "cured")]
     assert bench.outcomes() == [("calico-node", "not-done"), *cured], "the second look of the first act was torn"
 
@@ -427,4 +426,4 @@ def test_a_host_that_is_always_torn_is_could_not_know(bench: Bench) -> None:
     bench.node.switch()
     bench.node.change = lambda built: built.part(torn="it moved")
     result = bench.run()
-    assert result.status == COULD_NOT_KNOW and not bench.node.requests and bench.outcomes() == []
+    assert result.status == Exit.COULD_NOT_KNOW and not bench.node.requests and bench.outcomes() == []
