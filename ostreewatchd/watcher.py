@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watcher: waits for hints, looks when the host is quiet, reports, and asks for a remediation. It cannot act.
+"""The watcher: waits for hints, looks when the host is quiet, and asks for a remediation. It cannot act.
 The program of ostreewatchd.service."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, Optional
 
 import msgspec
 
@@ -17,7 +17,7 @@ from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
-from ostreewatchd.model import Exit, Finding, Live, Pause, RpmOstreeView, Settings, Snapshot
+from ostreewatchd.model import Exit, Finding, Pause, RpmOstreeView, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone
 from ostreewatchd.observe.look import Glance, glance, look_on
@@ -25,6 +25,7 @@ from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
 from ostreewatchd.report.notify import Notifier
+from ostreewatchd.telling import SWITCH_IS_RECENT, Teller
 from ostreewatchd.watch.deployments import DeploymentWatch
 from ostreewatchd.watch.mounts import MountWatch
 from ostreewatchd.watch.orders import OrderWatch
@@ -40,21 +41,6 @@ _MAX_FAILURES = 8
 """Looks that fail one after the other before the watcher gives up, for systemd to start it anew."""
 _MAX_TORN = 20
 """Looks in a row during which the host moved, before one of them is reported as it is."""
-_SWITCH_IS_RECENT = 120.0
-"""Seconds after a switch during which each mount is a reason to look."""
-
-_KINDS = {"stale": Kind.NOTED, "wrong": Kind.WRONG}
-"""Of findings that are not owed."""
-
-
-class _Known(NamedTuple):
-    """What the look before said, to report only what is new."""
-
-    fingerprint: str
-    waiting: tuple[str, str]
-    """The deployments that are pending and staged."""
-    told: frozenset[tuple[object, ...]]
-    pause: Optional[Pause] = None
 
 
 class Watcher:
@@ -71,12 +57,12 @@ class Watcher:
         self._mounts = HostMounts()
         self._unrest: Optional[settle.Unrest] = None
         self._timer: Optional[asyncio.TimerHandle] = None
-        self._known = _Known("", ("", ""), frozenset())
+        self._teller = Teller(journal)
         self._fingerprint = ""
         self._failures = self._resyncs = self._torn = 0
         self._at_resync: list[Callable[[], None]] = []
         self.gave_up = asyncio.Event()
-        self._switched = -_SWITCH_IS_RECENT
+        self._switched = -SWITCH_IS_RECENT
         self._overdue = False
         self._order_ends: Optional[asyncio.TimerHandle] = None
         self._must_look = True
@@ -190,8 +176,7 @@ class Watcher:
         if self._fingerprint not in ("", state.fingerprint):
             self._unrest = settle.moved(self._unrest, now)
         self._fingerprint = state.fingerprint
-        same = state.fingerprint == self._known.fingerprint and _waiting(state) == self._known.waiting
-        if same and not self._must_look and now - self._switched > _SWITCH_IS_RECENT:
+        if self._teller.knows(state) and not self._must_look and now - self._switched > SWITCH_IS_RECENT:
             # Some mount of some pod: nothing that could have made a container stale.
             self._unrest = None
             return False
@@ -237,88 +222,28 @@ class Watcher:
         self._notifier.status(words.summary(snapshot, findings) + alarm)
 
     def _report(self, snapshot: Snapshot, findings: Sequence[Finding]) -> None:
-        """What is new since the look before."""
-        state, known = snapshot.live, self._known
-        if state.fingerprint != known.fingerprint:
-            self._report_switch(snapshot)
-        self._report_pause(snapshot)
-        told: set[tuple[object, ...]] = set()
-        for deployment, text in words.waiting(snapshot):
-            told.add((text,))
-            if (text,) not in known.told:
-                self._journal.report(Kind.PENDING, text, deployment=deployment)
-        for finding in findings:
-            key: tuple[object, ...] = (
-                finding.rule,
-                finding.verdict,
-                finding.owed,
-                finding.subject.container_id,
-                finding.path,
-                finding.inside,
-            )
-            told.add(key)
-            if key not in self._known.told:
-                kind = Kind.OWED if finding.owed else _KINDS.get(finding.verdict, Kind.UNKNOWN)
-                self._journal.report(
-                    kind, words.finding(finding), subject=finding.subject, rule=finding.rule, path=finding.path,
-                    expected=words.identity(finding.expected), actual=words.identity(finding.actual),
-                    remedy=finding.remedy,
-                )  # fmt: skip
-        for problem in snapshot.problems:
-            told.add((problem.where, problem.what))
-            if (problem.where, problem.what) not in known.told:
-                self._journal.report(Kind.UNKNOWN, words.problem(problem))
-        self._known = _Known(state.fingerprint, _waiting(state), frozenset(told), snapshot.pause)
+        """Tell what is new, and look again when that asks for it."""
+        news = self._teller.tell(snapshot, findings)
+        if news.switched:
+            self._switched = self._loop.time()
+            for delay in _AFTER_SWITCH:
+                self._loop.call_later(delay, self.look_soon)
+        if news.pause_changed:
+            self._await_end_of(snapshot.pause, snapshot)
 
-    def _report_pause(self, snapshot: Snapshot) -> None:
-        """That one holds, or holds no longer; then what is owed is asked for at once."""
-        order, known = snapshot.pause, self._known.pause
-        if order == known:
-            return
+    def _await_end_of(self, order: Optional[Pause], snapshot: Snapshot) -> None:
+        """Look again when the pause ends; of one that has ended, what is owed is asked for at once."""
         if self._order_ends is not None:
             self._order_ends.cancel()
             self._order_ends = None
         if order is None:
-            self._journal.report(Kind.RESUMED, "the pause has ended")
             self._asker.again()
             return
-        self._journal.report(Kind.PAUSED, words.pause(order), who=order.who, until=words.when(order.until))
         # By either clock: which of them tells the end is the order's to say. Once more is looked at each resync.
         left = order.seconds - (snapshot.taken_boottime - order.since_boottime)
         if order.boot_id != snapshot.node.boot_id:
             left = order.until - snapshot.taken_at
         self._order_ends = self._loop.call_later(max(1.0, min(left, 8 * 86400.0)), self.look_soon)
-
-    def _report_switch(self, snapshot: Snapshot) -> None:
-        """The state is another one than at the look before, or this is the first look."""
-        state, names, newest = snapshot.live, snapshot.live.deployments, snapshot.history.switch
-        first = not self._known.fingerprint
-        if state.usr_class == "ostree-overlay" and not state.besides_booted:
-            text = (
-                f"unlocked, with an overlay ({state.usr_overlay or 'of unknown kind'}) on /usr and no other deployment"
-            )
-        elif state.is_switched:
-            text = "switched without a reboot" if not first else "the host was switched without a reboot"
-        elif first and snapshot.soft_rebooted:
-            text = "soft reboot: userspace was started anew in the same boot"
-        else:
-            text = "" if first else "a watched directory, or what is mounted over the live tree, is another one"
-        if text:
-            self._journal.report(
-                Kind.SWITCH, f"{text}: {words.live(state)}", deployment=names.etc, booted=names.booted,
-                usr_class=state.usr_class, etc_mount=state.etc_mount,
-            )  # fmt: skip
-        known_for = snapshot.taken_at - newest.seen_at if newest and newest.fingerprint == state.fingerprint else 0.0
-        if first and (not text or not 0 <= known_for < _SWITCH_IS_RECENT):
-            return
-        # Also at a start soon after a switch: the remediation restarts the watcher that it finds stale.
-        self._switched = self._loop.time()
-        for delay in _AFTER_SWITCH:
-            self._loop.call_later(delay, self.look_soon)
-
-
-def _waiting(state: Live) -> tuple[str, str]:
-    return state.deployments.pending, state.deployments.staged
 
 
 def _is_installed(first: Glance) -> bool:

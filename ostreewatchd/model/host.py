@@ -93,8 +93,10 @@ class Ostree(Record, frozen=True, kw_only=True):
     is_booted: Optional[bool] = None
     """Whether /run/ostree-booted is there; None: not looked at."""
     recorded_root: Optional[Identity] = None
-    """The booted deployment's directory, as /run/ostree-booted records it."""
+    """The booted deployment's directory, as /run/ostree-booted records it. No rule reads it: it is evidence of which
+    deployment was taken for the booted one, and `snapshot diff` tells that another was recorded (a soft reboot)."""
     composefs: bool = False
+    """As the record says. Evidence, too."""
     transient_etc: str = ""
     root: Optional[Identity] = None
     """What `/` is."""

@@ -5,12 +5,23 @@ for all; what is stale is kept longest."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Callable, TypeVar
+from typing import Callable, Optional, TypeVar
 
 import msgspec
 
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Problem, Sight, Snapshot
+from ostreewatchd.model import (
+    Bind,
+    Container,
+    History,
+    KubeletView,
+    Ostree,
+    Problem,
+    Reference,
+    RuntimeView,
+    Sight,
+    Snapshot,
+)
 from ostreewatchd.replay import form
 from ostreewatchd.replay.fields import Kind, change_texts
 
@@ -52,70 +63,103 @@ def _worst(snapshot: Snapshot) -> dict[str, int]:
     return found
 
 
-def _cut(snapshot: Snapshot, worst: Mapping[str, int], halvings: int, why: str = "") -> Snapshot:
-    """Each list to its limit, or to what is left of its own length and the limit after so many halvings."""
-    said: list[str] = []
+class _Fewer:
+    """Cuts lists to their limits, or to what is left of their own length and the limit after so many halvings."""
 
-    def few(entries: Sequence[_T], limit: int, what: str, rank: Callable[[_T], int] = lambda _: 0) -> tuple[_T, ...]:
+    def __init__(self, halvings: int) -> None:
+        self._halvings = halvings
+        self.said: list[str] = []
+        """What was cut, for people."""
+
+    def of(
+        self, entries: Sequence[_T], limit: int, what: str, rank: Callable[[_T], int] = lambda _: 0
+    ) -> tuple[_T, ...]:
+        """The entries of the lowest rank, in their order."""
         limit = min(limit, len(entries))
-        limit = max(limit >> halvings, min(limit, _FEW if halvings < _ROUNDS // 2 else 0))
+        limit = max(limit >> self._halvings, min(limit, _FEW if self._halvings < _ROUNDS // 2 else 0))
         if len(entries) <= limit:
             return tuple(entries)
-        said.append(f"{limit} of {len(entries)} {what}")
+        self.said.append(f"{limit} of {len(entries)} {what}")
         order = sorted(range(len(entries)), key=lambda index: rank(entries[index]))[:limit]
         return tuple(entries[index] for index in sorted(order))
 
-    def narrow(sight: Sight, where: str) -> Sight:
-        names = few(sight.names, MAX_NAMES, f"names in {where}") if sight.names else ()
-        return msgspec.structs.replace(sight, names=names)
+    def names(self, sight: Sight, where: str) -> Sight:
+        """The sight with as many of its names."""
+        if not sight.names:
+            return sight
+        return msgspec.structs.replace(sight, names=self.of(sight.names, MAX_NAMES, f"names in {where}"))
 
-    containers = []
-    for one in few(snapshot.containers, 5000, "containers that hold a piece of the host's tree",
-                   lambda one: worst.get(one.id, 3)):  # fmt: skip
-        binds = few(one.binds, MAX_BINDS, f"binds of container {one.id[:12]}")
-        containers.append(
-            msgspec.structs.replace(
-                one, binds=tuple(msgspec.structs.replace(b, sight=narrow(b.sight, b.path)) for b in binds)
-            )
-        )
-    paths = {bind.host_path for one in containers for bind in one.binds} | set(snapshot.cni_directories)
-    uids, ids = {one.pod.uid for one in containers}, {one.id for one in containers}
-    references = tuple(
-        msgspec.structs.replace(one, sight=narrow(one.sight, one.host_path))
-        for one in few(snapshot.references, 20_000, "references", lambda one: one.host_path not in paths)
-    )
-    runtime, kubelet, history, ostree = snapshot.runtime, snapshot.kubelet, snapshot.history, snapshot.ostree
-    if runtime is not None:
-        runtime = msgspec.structs.replace(
-            runtime,
-            pods=few(runtime.pods, 10_000, "pods of the runtime's", lambda one: one.uid not in uids),
-            containers=few(runtime.containers, 20_000, "containers of the runtime's", lambda one: one.id not in ids),
-        )
-    if kubelet is not None:
-        kubelet = msgspec.structs.replace(kubelet, static_pods=few(kubelet.static_pods, 1000, "static pods"))
-    acts = few(history.acts, 1000, "acts", lambda one: -one.id)
-    ostree = msgspec.structs.replace(
-        ostree,
-        unlocked=few(ostree.unlocked, 100, "marks of an unlocked deployment"),
-        unreadable=few(ostree.unreadable, 200, "unreadable files"),
-        inside=few(ostree.inside, 500, "mounts inside of deployments"),
-    )
+
+def _cut(snapshot: Snapshot, worst: Mapping[str, int], halvings: int, why: str = "") -> Snapshot:
+    """Each list to its limit; the first of the problems says what was left out."""
+    fewer = _Fewer(halvings)
+    containers = _containers(snapshot, worst, fewer)
     small = msgspec.structs.replace(
         snapshot,
-        containers=tuple(containers),
-        references=references,
-        runtime=runtime,
-        kubelet=kubelet,
-        history=msgspec.structs.replace(history, acts=acts),
-        ostree=ostree,
-        flags=few(snapshot.flags, 100, "flags"),
-        daemons=few(snapshot.daemons, 200, "daemons"),
-        vm_sandboxes=few(snapshot.vm_sandboxes, 5000, "pods in virtual machines"),
-        cni_directories=few(snapshot.cni_directories, 200, "CNI directories"),
-        problems=few(snapshot.problems, 500, "problems"),
+        containers=containers,
+        references=_references(snapshot, containers, fewer),
+        runtime=_runtime(snapshot.runtime, containers, fewer),
+        kubelet=_kubelet(snapshot.kubelet, fewer),
+        history=_history(snapshot.history, fewer),
+        ostree=_ostree(snapshot.ostree, fewer),
+        flags=fewer.of(snapshot.flags, 100, "flags"),
+        daemons=fewer.of(snapshot.daemons, 200, "daemons"),
+        vm_sandboxes=fewer.of(snapshot.vm_sandboxes, 5000, "pods in virtual machines"),
+        cni_directories=fewer.of(snapshot.cni_directories, 200, "CNI directories"),
+        problems=fewer.of(snapshot.problems, 500, "problems"),
     )
-    if not said:
+    if not fewer.said:
         return small
-    what = f"it is not whole{why}: it has {'; '.join(said[:20])}"
-    problem = Problem(where="the snapshot", what=f"{what}; and more" if len(said) > 20 else what)
+    what = f"it is not whole{why}: it has {'; '.join(fewer.said[:20])}"
+    problem = Problem(where="the snapshot", what=f"{what}; and more" if len(fewer.said) > 20 else what)
     return msgspec.structs.replace(small, problems=(problem, *small.problems))
+
+
+def _containers(snapshot: Snapshot, worst: Mapping[str, int], fewer: _Fewer) -> tuple[Container, ...]:
+    kept = fewer.of(snapshot.containers, 5000, "containers that hold a piece of the host's tree",
+                    lambda one: worst.get(one.id, 3))  # fmt: skip
+    return tuple(msgspec.structs.replace(one, binds=_binds(one, fewer)) for one in kept)
+
+
+def _binds(container: Container, fewer: _Fewer) -> tuple[Bind, ...]:
+    kept = fewer.of(container.binds, MAX_BINDS, f"binds of container {container.id[:12]}")
+    return tuple(msgspec.structs.replace(one, sight=fewer.names(one.sight, one.path)) for one in kept)
+
+
+def _references(snapshot: Snapshot, containers: Sequence[Container], fewer: _Fewer) -> tuple[Reference, ...]:
+    """First those of the containers that are kept."""
+    paths = {bind.host_path for one in containers for bind in one.binds} | set(snapshot.cni_directories)
+    kept = fewer.of(snapshot.references, 20_000, "references", lambda one: one.host_path not in paths)
+    return tuple(msgspec.structs.replace(one, sight=fewer.names(one.sight, one.host_path)) for one in kept)
+
+
+def _runtime(runtime: Optional[RuntimeView], containers: Sequence[Container], fewer: _Fewer) -> Optional[RuntimeView]:
+    """First what it says of the containers that are kept."""
+    if runtime is None:
+        return None
+    uids, ids = {one.pod.uid for one in containers}, {one.id for one in containers}
+    return msgspec.structs.replace(
+        runtime,
+        pods=fewer.of(runtime.pods, 10_000, "pods of the runtime's", lambda one: one.uid not in uids),
+        containers=fewer.of(runtime.containers, 20_000, "containers of the runtime's", lambda one: one.id not in ids),
+    )
+
+
+def _kubelet(kubelet: Optional[KubeletView], fewer: _Fewer) -> Optional[KubeletView]:
+    if kubelet is None:
+        return None
+    return msgspec.structs.replace(kubelet, static_pods=fewer.of(kubelet.static_pods, 1000, "static pods"))
+
+
+def _history(history: History, fewer: _Fewer) -> History:
+    """The newest acts."""
+    return msgspec.structs.replace(history, acts=fewer.of(history.acts, 1000, "acts", lambda one: -one.id))
+
+
+def _ostree(ostree: Ostree, fewer: _Fewer) -> Ostree:
+    return msgspec.structs.replace(
+        ostree,
+        unlocked=fewer.of(ostree.unlocked, 100, "marks of an unlocked deployment"),
+        unreadable=fewer.of(ostree.unreadable, 200, "unreadable files"),
+        inside=fewer.of(ostree.inside, 500, "mounts inside of deployments"),
+    )

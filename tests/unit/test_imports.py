@@ -43,15 +43,21 @@ ADDITIONS: Mapping[tuple[str, str], str] = {
 }
 """What the package needs beyond DESIGN's table, and why."""
 
-PROGRAMS: Mapping[str, str] = {"watcher": "watcher", "asking": "watcher", "remediation": "remediation", "cli": "cli"}
+PROGRAMS: Mapping[str, str] = {
+    "watcher": "watcher",
+    "asking": "watcher",
+    "telling": "watcher",
+    "remediation": "remediation",
+    "cli": "cli",
+}
 """The places of the three programs, which may import what they need: see NEVER and LOADED for what they must not."""
 
 NEVER: Mapping[str, frozenset[str]] = {
     "watcher": frozenset(
         {"act", "remediation", "observe.deep", "cli", "peers.cri", "peers.systemd", "peers.http", "plan"}
     ),
-    "remediation": frozenset({"watcher", "asking", "cli", "watch"}),
-    "cli": frozenset({"act", "watcher", "asking", "remediation", "watch", "peers.cri.acts"}),
+    "remediation": frozenset({"watcher", "asking", "telling", "cli", "watch"}),
+    "cli": frozenset({"act", "watcher", "asking", "telling", "remediation", "watch", "peers.cri.acts"}),
 }
 """Two privileges (DESIGN §4): the watcher cannot act, the person's command asks and does not act itself."""
 
