@@ -15,7 +15,7 @@ from ostreewatchd.observe.host import Host, flag, flags, sight
 from ostreewatchd.parse.livetree import etc_deployment, usr_class
 from ostreewatchd.parse.mountinfo import MountTable
 from ostreewatchd.peers.paths import Root
-from ostreewatchd.platforms import FlagFile, Platform
+from ostreewatchd.platforms import FLAGS, FlagFile
 from ostreewatchd.platforms.ostree import LIVE_APPLY_IN_PROGRESS, live_stamp
 
 
@@ -52,10 +52,10 @@ def live(host: Host, boot: str, cni_directories: Iterable[str]) -> Live:
     )
 
 
-def under_way(host: Host, platform: Platform, booted: str) -> tuple[Flag, ...]:
-    """The platform's flag files that are there, and a live-apply that has not ended. (It holds no lock: of all that
+def under_way(host: Host, booted: str) -> tuple[Flag, ...]:
+    """The flag files that are there, and a live-apply that has not ended. (It holds no lock: of all that
     it does only its reference tells. Without the booted deployment's stamp that is a leftover of an earlier boot.)"""
-    return (*flags(host.root, platform.flags), *_live_apply(host, booted))
+    return (*flags(host.root, FLAGS), *_live_apply(host, booted))
 
 
 def _live_apply(host: Host, booted: str) -> Iterator[Flag]:

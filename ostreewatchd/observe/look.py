@@ -61,7 +61,7 @@ def glance(host: hosts.Host, settings: Settings) -> Glance:
     directories = tuple(dict.fromkeys((*platform.cni_directories, *settings.cni_directories)))
     boot = hosts.boot_id(host.root)
     live = lives.live(host, boot, directories)
-    flags = lives.under_way(host, platform, live.deployments.booted)
+    flags = lives.under_way(host, live.deployments.booted)
     return Glance(host, platform, directories, boot, live, flags)
 
 
@@ -128,6 +128,6 @@ def _torn(first: Glance) -> str:
     if lives.fingerprint_now(host, first.boot_id, first.cni_directories) != first.live.fingerprint:
         return "the host was switched during the look"
     before = {flag.path for flag in first.flags}
-    now = lives.under_way(host, first.platform, first.live.deployments.booted)
+    now = lives.under_way(host, first.live.deployments.booted)
     came = sorted({flag.path for flag in now} - before)
     return f"{', '.join(came)} came during the look" if came else ""

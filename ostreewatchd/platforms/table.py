@@ -6,15 +6,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class FlagFile(NamedTuple):
-    """A file by which a platform says that a switch is under way."""
-
-    path: str
-    means: str
-    always: bool
-    """Blocks as long as it is there. Otherwise until the cap: it says only that a script is still to run."""
-
-
 class MovingLink(NamedTuple):
     """A link that an upgrade moves to another directory beside it. A runtime resolves it when it makes a bind, so what
     a container has names the directory, and not the link that it was asked for."""
@@ -35,7 +26,6 @@ class Platform(NamedTuple):
     """Container names that write tokens into the CNI directories, in the order of their restart."""
     self_written: tuple[str, ...]
     """Shell patterns of names in a CNI directory that their writer makes anew at each start."""
-    flags: tuple[FlagFile, ...]
     runtime_sockets: tuple[str, ...]
     bundles: tuple[str, ...]
     """Directories with a folder a container that has its config.json; `{id}` is the container's id."""

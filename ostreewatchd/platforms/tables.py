@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The platforms that are known.
 
-Sources: starlingx/update (software_agent.py, ostree_utils.py: flags, order of the binds); starlingx/
+Sources: starlingx/update (software_agent.py, ostree_utils.py: order of the binds); starlingx/
 ansible-playbooks (roles/common/bringup-kubemaster: the CNI pods); projectcalico/calico manifests/calico.yaml;
 k8snetworkplumbingwg/multus-cni cmd/thin_entrypoint; containerd and CRI-O defaults; k3s-io/k3s pkg/dataverify and
 pkg/cli (data/current, agent/), docs.rke2.io (pod-manifests, server/tls); canonical/microk8s
@@ -13,7 +13,7 @@ transactional-update(8)."""
 
 from __future__ import annotations
 
-from ostreewatchd.platforms.table import FlagFile, MovingLink, Platform
+from ostreewatchd.platforms.table import MovingLink, Platform
 
 _CONTAINERD = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json"
 _CRIO = "/run/containers/storage/overlay-containers/{id}/userdata/config.json"
@@ -26,11 +26,6 @@ GENERIC = Platform(
     writers=("calico-node", "kube-multus", "multus-watcher", "whereabouts", "install-cni"),
     # thin_entrypoint and multus-daemon make their configuration anew at each start.
     self_written=("00-multus.conf*",),
-    flags=(
-        FlagFile("/run/mount_pending", "the in-service patch is still mounting", always=True),
-        FlagFile("/ostree/lock", "libostree holds the sysroot's lock", always=False),
-        FlagFile("/run/software_run_post_install", "the patch's post-install script is still to run", always=False),
-    ),
     runtime_sockets=("/run/containerd/containerd.sock", "/run/crio/crio.sock"),
     bundles=(_CONTAINERD, _CRIO),
     kubelet_commands=("kubelet",),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ostreewatchd.platforms import GENERIC, PLATFORMS, FlagFile
+from ostreewatchd.platforms import FLAGS, GENERIC, PLATFORMS, FlagFile
 
 WORD = re.compile("[A-Za-z0-9\x80-\U0010ffff]+")
 
@@ -95,7 +95,7 @@ writes written wrong wrote x86 xenix yet younger
 """Of the product's own texts, of strerror(3), and of kernels' release names."""
 
 
-_TABLES = (GENERIC, *PLATFORMS)
+_TABLES = (GENERIC, *PLATFORMS, *FLAGS)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -116,6 +116,6 @@ def _of_table(thing: Any) -> Iterator[str]:
 PLATFORM = frozenset({*_words(_PATHS), *_of_table(_TABLES)})
 """Kept also in names and paths."""
 
-_MEANINGS = " ".join(flag.means for table in _TABLES for flag in table.flags)
+_MEANINGS = " ".join(flag.means for flag in FLAGS)
 LANGUAGE = frozenset({*_words(_MOUNTS), *_words(_SENTENCES), *_words(_MEANINGS)})
 """Kept in texts for people and in mount lines, where they are in no name too."""

@@ -26,7 +26,7 @@ from ostreewatchd.model import (
     Snapshot,
     SystemView,
 )
-from ostreewatchd.platforms import GENERIC
+from ostreewatchd.platforms import FLAGS, GENERIC
 from tests.sim.host import PENDING_FLAG, Deployment, Host
 from tests.sim.pods import Kubelet, Subject, Tree
 from tests.sim.runtime import Runtime
@@ -39,7 +39,7 @@ _LABELS = {
     "job": {"batch.kubernetes.io/job-name": "once"},
     "none": {},
 }
-_FLAGS = {flag.path: flag for flag in GENERIC.flags}
+_FLAGS = {flag.path: flag for flag in FLAGS}
 _LOOKS = 4
 """observe.look looks so often while the host moves."""
 

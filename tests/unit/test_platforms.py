@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ostreewatchd.platforms import GENERIC, PLATFORMS, Platform
+from ostreewatchd.platforms import FLAGS, GENERIC, PLATFORMS, Platform
 
 ALL = (*PLATFORMS, GENERIC)
 EMBEDDED = {"k3s", "microk8s", "microshift"}
@@ -26,7 +26,7 @@ def test_names_and_marks_tell_them_apart() -> None:
 def test_paths(platform: Platform) -> None:
     paths = (
         *platform.marks, *platform.cni_directories, *platform.runtime_sockets, *platform.bundles, *platform.manifests,
-        *platform.pki, *platform.kubeconfigs, *(flag.path for flag in platform.flags),
+        *platform.pki, *platform.kubeconfigs, *(flag.path for flag in FLAGS),
         *(link.path for link in platform.links),
     )  # fmt: skip
     for path in paths:
