@@ -9,7 +9,7 @@ import msgspec
 
 from ostreewatchd import ledger
 from ostreewatchd.cli.scan import as_object, since
-from ostreewatchd.cli.world import exit_status, see_host, unit_states
+from ostreewatchd.cli.world import exit_status, rpm_ostree, see_host, unit_states, watcher_status
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     # What an earlier run refused is over when nothing is owed any more.
     refusals = last.refusals if last and any(finding.owed for finding in findings) else ()
     pause = snapshot.pause
-    units = unit_states()
+    units, watcher, daemon = unit_states(), watcher_status(), rpm_ostree()
     if options.json:
         everything = {
             **as_object(snapshot, findings),
@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
             "pause": msgspec.to_builtins(pause) if pause else None,
             "windows": [str(window) for window in config.windows],
             "units": units,
+            "watcher": watcher,
+            "rpm_ostree": msgspec.to_builtins(daemon),
             "flags": [msgspec.to_builtins(flag) for flag in snapshot.flags],
             "refusals": [msgspec.to_builtins(refusal) for refusal in refusals],
             "acts": [msgspec.to_builtins(act) for act in snapshot.history.acts],
@@ -66,6 +68,10 @@ def run(options: argparse.Namespace) -> int:
     for unit, state in units.items():
         if state != "active":
             print(f"unit      {unit}: {state}")
+    if watcher:
+        print(f"watcher   {printable(watcher)}")
+    if words.rpm_ostree(daemon):
+        print(f"rpmostree {printable(words.rpm_ostree(daemon))}")
     for flag in snapshot.flags:
         print(f"flag      {flag.path}: {flag.means} ({flag.age:.0f} s old)")
     owed, noted, unknown, wrong, unclear = words.counts(findings)

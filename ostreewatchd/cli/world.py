@@ -16,12 +16,24 @@ import msgspec
 
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Daemon, Exit, Finding, KubeletView, Plan, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import (
+    Daemon,
+    Exit,
+    Finding,
+    KubeletView,
+    Plan,
+    RpmOstreeView,
+    RuntimeView,
+    Settings,
+    Snapshot,
+    SystemView,
+)
 from ostreewatchd.plan.moment import bind_of
 from ostreewatchd.replay import form
 
 if TYPE_CHECKING:
     from ostreewatchd.observe.host import Host
+    from ostreewatchd.observe.look import Answers
     from ostreewatchd.platforms import Platform
 
 
@@ -88,19 +100,20 @@ class _Asker:
     """Asks systemd, runtime and kubelet, unless this installation is not whole (as it is where a switch took the tree
     away): what of them is missing may be missed only when they are used. The rest of the look holds."""
 
-    def ask(
-        self, host: Host, platform: Platform, daemons: Sequence[Daemon]
-    ) -> tuple[SystemView, RuntimeView, KubeletView]:
+    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers:
         try:
             from ostreewatchd.observe.deep import DeepLook
 
             return DeepLook().ask(host, platform, daemons)
         except ImportError as error:
             problem = f"not asked, as this installation is not whole: {error}"
-            return (
-                SystemView(problem=problem),
-                RuntimeView(socket="", problem=problem),
-                KubeletView(problem=problem, refusal="kubelet-not-answering"),
+            from ostreewatchd.observe.look import Answers
+
+            return Answers(
+                system=SystemView(problem=problem),
+                runtime=RuntimeView(socket="", problem=problem),
+                kubelet=KubeletView(problem=problem, refusal="kubelet-not-answering"),
+                rpm_ostree=RpmOstreeView(problem=problem),
             )
 
 
@@ -162,6 +175,27 @@ def may_be_owed(snapshot: Snapshot, finding: Finding) -> bool:
     if finding.verdict != "unknown" or bind is None:
         return False
     return bind.writable and not bind.via and bool(snapshot.cni_directory_of(finding.path))
+
+
+def rpm_ostree() -> RpmOstreeView:
+    """What rpm-ostree's daemon does, if it runs: it is not started for this."""
+    try:
+        from ostreewatchd.peers.rpmostree import ask
+
+        return ask()
+    except ImportError as error:
+        return RpmOstreeView(problem=f"not asked, as this installation is not whole: {error}")
+
+
+def watcher_status() -> str:
+    """What the watcher says of itself (STATUS=), or why that is not known."""
+    from ostreewatchd.peers.systemd import Systemd, SystemdError
+
+    try:
+        with Systemd() as systemd:
+            return systemd.status_text("ostreewatchd.service")
+    except SystemdError as error:
+        return f"not known: {error.what}"
 
 
 def unit_states() -> dict[str, str]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only the remediation and a person's command ask, because it means to talk to a process: systemd, the runtime,
-kubelet. Each answers within its deadline or is a problem with its reason."""
+kubelet, rpm-ostree. Each answers within its deadline or is a problem with its reason."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from ostreewatchd.model import Daemon, KubeletView, RuntimeContainer, RuntimePod, RuntimeView, SystemView
+from ostreewatchd.model import Daemon, RuntimeContainer, RuntimePod, RuntimeView, SystemView
 from ostreewatchd.observe import kubelet as kubelets
 from ostreewatchd.observe.host import Host
+from ostreewatchd.observe.look import Answers
+from ostreewatchd.peers import rpmostree
 from ostreewatchd.peers.cri.client import Runtime
 from ostreewatchd.peers.cri.types import RuntimeContainer as Listed
 from ostreewatchd.peers.cri.types import Sandbox
@@ -39,13 +41,12 @@ _SOURCE = "kubernetes.io/config.source"
 class DeepLook:
     """Asks the processes. `Deep` of observe.look."""
 
-    def ask(
-        self, host: Host, platform: Platform, daemons: Sequence[Daemon]
-    ) -> tuple[SystemView, RuntimeView, KubeletView]:
+    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers:
         kubelet = kubelets.find(host, platform, daemons)
         own = (kubelet.runtime_socket,) if kubelet is not None and kubelet.runtime_socket else ()
         runtime = _runtime(own or platform.runtime_sockets)
-        return _system(), runtime, kubelets.view(kubelet, host, platform, runtime)
+        view = kubelets.view(kubelet, host, platform, runtime)
+        return Answers(system=_system(), runtime=runtime, kubelet=view, rpm_ostree=rpmostree.ask())
 
 
 def _system() -> SystemView:

@@ -16,6 +16,7 @@ from ostreewatchd.model import (
     Live,
     Node,
     Problem,
+    RpmOstreeView,
     RuntimeView,
     Settings,
     Snapshot,
@@ -36,12 +37,19 @@ _MAX_LOOKS = 4
 """Looks in a row, where the host moved during each."""
 
 
+class Answers(NamedTuple):
+    """What processes said that were asked."""
+
+    system: SystemView
+    runtime: RuntimeView
+    kubelet: KubeletView
+    rpm_ostree: RpmOstreeView
+
+
 class Deep(Protocol):
     """What only the remediation and a person may ask: processes that answer."""
 
-    def ask(
-        self, host: hosts.Host, platform: Platform, daemons: Sequence[Daemon]
-    ) -> tuple[SystemView, RuntimeView, KubeletView]: ...
+    def ask(self, host: hosts.Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers: ...
 
 
 class Glance(NamedTuple):
@@ -92,7 +100,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     containers, found = with_certificates(host, seen.containers, found, platform.pki)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
-    system, runtime, kubelet = deep.ask(host, platform, seen.daemons) if deep else (None, None, None)
+    answers = deep.ask(host, platform, seen.daemons) if deep else None
     return Snapshot(
         product=__version__,
         torn=torn,
@@ -114,9 +122,10 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         references=tuple(found),
         flags=first.flags,
         history=history,
-        system=system,
-        runtime=runtime,
-        kubelet=kubelet,
+        system=answers.system if answers else None,
+        runtime=answers.runtime if answers else None,
+        kubelet=answers.kubelet if answers else None,
+        rpm_ostree=answers.rpm_ostree if answers else None,
         problems=tuple((moved + seen.problems + trouble)[:_MAX_PROBLEMS]),
     )
 

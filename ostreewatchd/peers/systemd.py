@@ -62,11 +62,15 @@ class Systemd:
 
     def unit_state(self, unit: str) -> str:
         """The unit's ActiveState, or `not-found`."""
-        path = _PATH + b"/unit/" + "".join(c if c.isalnum() else f"_{ord(c):02x}" for c in unit).encode()
+        path = _unit_path(unit)
         interface = b"org.freedesktop.systemd1.Unit"
         if self._string(path, interface, b"LoadState") == "not-found":
             return "not-found"
         return self._string(path, interface, b"ActiveState")
+
+    def status_text(self, service: str) -> str:
+        """What the service says of itself: STATUS= of sd_notify(3)."""
+        return self._string(_unit_path(service), b"org.freedesktop.systemd1.Service", b"StatusText")
 
     def _string(self, path: bytes, interface: bytes, name: bytes) -> str:
         value = self._property(path, interface, name, b"s")
@@ -101,6 +105,10 @@ class SystemdActs(Systemd):
             raise SystemdError(
                 f"systemd, asked to restart {unit}: {_text(error)}", f"see `systemctl status {unit}`"
             ) from error
+
+
+def _unit_path(unit: str) -> bytes:
+    return _PATH + b"/unit/" + "".join(c if c.isalnum() else f"_{ord(c):02x}" for c in unit).encode()
 
 
 def _text(error: Exception) -> str:

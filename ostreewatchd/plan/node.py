@@ -22,6 +22,7 @@ def refusals(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
         if not any(flag.always for flag in snapshot.flags):
             ends += ", or by SettleCapSec if /usr and /etc are of one deployment then"
         yield Refusal(name="switch-in-progress", because=busy, ends=ends)
+    yield from _rpm_ostree(snapshot)
     if snapshot.history.problem:
         yield Refusal(
             name="ledger-unusable",
@@ -45,6 +46,15 @@ def _system(snapshot: Snapshot) -> Iterator[Refusal]:
         yield Refusal(name="soft-rebooting", because=because, ends="with the soft reboot")
     elif system.state == "stopping":
         yield Refusal(name="shutting-down", because="systemd is stopping the system", ends="with the shutdown")
+
+
+def _rpm_ostree(snapshot: Snapshot) -> Iterator[Refusal]:
+    """It was asked for this plan: no signal is trusted for that. Before a live-apply writes down that it is under way,
+    nothing else tells. Where it is not known, what libostree wrote down decides alone."""
+    view = snapshot.rpm_ostree
+    if view is not None and view.transaction:
+        because = f"rpm-ostree is at work: {view.title} is under way"
+        yield Refusal(name="transaction-under-way", because=because, ends="with its transaction: `rpm-ostree status`")
 
 
 def _by_order(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:

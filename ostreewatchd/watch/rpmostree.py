@@ -18,6 +18,7 @@ _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """Seconds between attempts to connect, after which only `again` makes one."""
 _STEADY = 60.0
 """Seconds that a connection has lasted when its loss is the first of its kind."""
+_CANCELLATIONS = 10
 _TOGETHER = 0.1
 """Seconds: what comes within is one hint."""
 
@@ -49,8 +50,12 @@ class RpmOstreeWatch:
         self._again.set()
 
     async def close(self) -> None:
-        self.task.cancel()
-        await asyncio.wait({self.task})
+        """End it. More than once, for before Python 3.12 wait_for loses a cancellation that comes with its answer."""
+        for _ in range(_CANCELLATIONS):
+            self.task.cancel()
+            await asyncio.wait({self.task}, timeout=0.1)
+            if self.task.done():
+                return
 
     async def _run(self) -> None:
         failures = 0

@@ -90,6 +90,8 @@ class _Service:
     def _handle(self, message: Message) -> Message | bool:
         if message.message_type is not MessageType.METHOD_CALL:
             return False
+        # By its unique name: nobody is started for a call to that.
+        assert str(message.destination).startswith(":")
         self.calls.append((str(message.interface), str(message.member), *map(str, message.body)))
         return self.answer(message) or True
 

@@ -22,9 +22,10 @@ import pystemd.dbuslib  # noqa: F401
 
 from ostreewatchd.cli import main
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Daemon, KubeletView, RuntimeView, Settings, Snapshot, SystemView
+from ostreewatchd.model import Daemon, KubeletView, Settings, Snapshot, SystemView
 from ostreewatchd.observe import deep
 from ostreewatchd.observe.host import Host
+from ostreewatchd.observe.look import Answers
 from ostreewatchd.plan import plan
 from ostreewatchd.platforms import Platform
 from ostreewatchd.replay import form
@@ -95,12 +96,10 @@ def runtime(*containers: Container) -> Iterator[None]:
 class Well(deep.DeepLook):
     """systemd and kubelet are well: there are none in these namespaces. The runtime is asked."""
 
-    def ask(
-        self, host: Host, platform: Platform, daemons: Sequence[Daemon]
-    ) -> tuple[SystemView, RuntimeView, KubeletView]:
-        system, runtime, kubelet = super().ask(host, platform, daemons)
-        assert system.problem and kubelet.problem
-        return SystemView(state="running"), runtime, KubeletView(pid=1)
+    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers:
+        answers = super().ask(host, platform, daemons)
+        assert answers.system.problem and answers.kubelet.problem and answers.rpm_ostree.problem
+        return answers._replace(system=SystemView(state="running"), kubelet=KubeletView(pid=1))
 
 
 @in_namespaces

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -309,3 +311,27 @@ def test_words_stay_the_same_while_their_cause_does() -> None:
         assert [words.refusal(one) for one in plan(before, judge(before), config).refusals] == [
             words.refusal(one) for one in plan(after, judge(after), config).refusals
         ]
+
+
+# --- rpm-ostree ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_restarted_while_rpm_ostree_is_at_work() -> None:
+    one = refusal(stale().rpm_ostree(installed=True, owned=True, transaction=True, title="LiveFs of x"))
+    assert (one.name, one.subject, one.alarm) == ("transaction-under-way", None, False)
+    assert one.because == "rpm-ostree is at work: LiveFs of x is under way"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        {"installed": False, "owned": False, "transaction": False},
+        {"installed": True, "owned": False, "transaction": False},
+        {"installed": True, "owned": True, "transaction": False},
+        {"installed": True, "owned": True, "problem": "no answer within 3 s"},
+        {"problem": "/run/dbus/system_bus_socket: No such file or directory"},
+    ],
+)
+def test_rpm_ostree_blocks_only_while_it_says_that_it_is_at_work(view: dict[str, Any]) -> None:
+    """Where it is not known, libostree's own lock and references tell."""
+    assert attempts(stale().rpm_ostree(**view))

@@ -386,3 +386,17 @@ async def as_from_scratch(bus: MessageBus, heard: Heard) -> None:
         await until(lambda: heard.last == now)
     finally:
         scratch.close()
+
+
+def test_it_can_be_closed_at_any_moment(bus: MessageBus) -> None:
+    """Before Python 3.12 wait_for() loses a cancellation that comes together with its answer."""
+
+    async def main() -> None:
+        for turns in range(120):
+            watch = RpmOstreeWatch(asyncio.get_running_loop(), lambda _: None, path=str(bus.socket))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await watch.close()
+            assert watch.task.done()
+
+    asyncio.run(asyncio.wait_for(main(), 40))

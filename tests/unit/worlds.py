@@ -29,6 +29,7 @@ from ostreewatchd.model import (
     Pause,
     Pod,
     Reference,
+    RpmOstreeView,
     RuntimeContainer,
     RuntimePod,
     RuntimeView,
@@ -292,6 +293,10 @@ class World:
 
     def kubelet(self, **what: Any) -> World:
         self._parts["kubelet"] = KubeletView(**what)
+        return self
+
+    def rpm_ostree(self, **what: Any) -> World:
+        self._parts["rpm_ostree"] = RpmOstreeView(**what)
         return self
 
     def static_pod(self, name: str, policy: str, *, namespace: str = "kube-system") -> World:
