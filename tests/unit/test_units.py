@@ -29,7 +29,8 @@ PTRACE_LIKE = {"ptrace", "process_vm_readv", "process_vm_writev", "process_madvi
 NEEDED_CALLS = {
     "openat", "openat2", "statx", "newfstatat", "readlinkat", "getdents64", "inotify_init1", "inotify_add_watch",
     "poll", "epoll_wait", "epoll_pwait", "epoll_ctl", "eventfd2", "pidfd_open", "clone3", "futex", "socket",
-    "connect", "getsockopt", "sendto", "recvfrom", "shutdown", "sendmsg", "recvmsg", "fsync", "fdatasync", "fcntl", "flock", "unlinkat", "renameat2", "timerfd_create",
+    "connect", "getsockopt", "sendto", "recvfrom", "shutdown", "sendmsg", "recvmsg", "fsync", "fdatasync", "fcntl",
+    "flock", "unlinkat", "renameat2", "timerfd_create",
 }  # fmt: skip
 
 analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
