@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who makes a container's binds (runtime, shim, kubelet) lives in a mount namespace that shows another tree than
 PID 1's: what is started there gets that tree, and to stop a container cures nothing. Where the pod's shim alone was
-left behind, a new sandbox with a new shim is the cure; else the unit's restart comes first, which is only recommended.
-A namespace of its own that follows the host's is healthy.
+left behind, a new sandbox with a new shim is the cure, or a new container where each has a conmon of its own; else the
+unit's restart comes first, which is only recommended. A namespace of its own that follows the host's is healthy.
 
 Source: mount_namespaces(7) (propagation); openshift/enhancements#593 and MCO kubens.service; containerd#11912; ostree
 #2653 (an unlock that a private namespace does not see)."""
@@ -98,13 +98,17 @@ def _of_bind(snapshot: Snapshot, container: Container, bind: Bind, theirs: Refer
                 container, bind, expected=init, because=f"it is fresh, but {reason}", remedy=remedy
             )
         return rule.unknown(container, bind, expected=init, because=reason, remedy=remedy)
-    reason = _apart_text("the pod's shim", theirs, init)
+    reason = _apart_text(_binder_of(snapshot, container), theirs, init)
     if bind.sight.identity == init.sight.identity:
         return rule.will_be_stale(container, bind, expected=init, because=f"it is fresh, but {reason}", remedy=remedy)
     owed, why = due(snapshot, bind, init)
     return rule.stale(
         container, bind, expected=init, owed=owed, because=f"{reason}, as the runtime has it too; {why}", remedy=remedy
     )
+
+
+def _binder_of(snapshot: Snapshot, container: Container) -> str:
+    return "the container's conmon" if snapshot.has_binder_of_its_own(container) else "the pod's shim"
 
 
 def _apart_text(who: str, theirs: Reference, init: Reference) -> str:
@@ -128,4 +132,4 @@ def _cure(snapshot: Snapshot, container: Container, bind: Bind) -> tuple[str, st
         return f"the runtime ({stale[0].name})", f"{_restart(stale[0], unit)}; then {anew}"
     if snapshot.runtimes:
         return "", f"{anew}; no unit has to be restarted"
-    return "the runtime or its shim", f"recommended: restart the runtime's unit; then {anew}"
+    return f"the runtime or {_binder_of(snapshot, container)}", f"recommended: restart the runtime's unit; then {anew}"

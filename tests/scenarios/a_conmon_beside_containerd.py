@@ -18,6 +18,6 @@ def build(host: ScenarioHost) -> None:
 
 
 EXPECT = Expected(
-    findings=(("runtime-namespace", "owed", "calico-node", CNI, "the pod's shim is in mount namespace"),),
+    findings=(("runtime-namespace", "owed", "calico-node", CNI, "the container's conmon is in mount namespace"),),
     steps=("stop-container calico-node",),
 )

@@ -116,7 +116,10 @@ def test_a_runtime_is_stale_where_the_bind_is_and_nowhere_else() -> None:
 def test_a_conmon_lives_no_longer_than_its_container() -> None:
     """CRI-O makes a new one in its own mount namespace: a container stop is enough."""
     built = world().host(CNI, NEW).host(CNI, OLD, namespace=RUNTIME).daemon(name="crio", unit="crio.service")
-    assert kinds(made(built.container("a", binder=RUNTIME).bind(CNI, OLD))) == ["stop-container a"]
+    built.container("a", binder=RUNTIME).bind(CNI, OLD)
+    (finding,) = judge(built.snapshot())
+    assert finding.reason.startswith("the container's conmon is in") and "shim" not in finding.reason + finding.remedy
+    assert kinds(made(built)) == ["stop-container a"]
 
 
 def test_the_larger_after_the_failed_proof_of_the_smaller() -> None:
