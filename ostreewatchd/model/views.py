@@ -70,6 +70,9 @@ class KubeletView(Record, frozen=True, kw_only=True):
     refusal: KubeletRefusal = ""
     """The name of the refusal that `problem` is."""
     static_pods: tuple[StaticPod, ...] = ()
+    pods: Optional[tuple[str, ...]] = None
+    """UIDs of the pods that it keeps a directory for: it removes that when it has forgotten the pod, and its volumes
+    are unmounted (kubernetes pkg/kubelet, cleanupOrphanedPodDirs). None: that is not known."""
 
 
 class SystemView(Record, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from ostreewatchd.observe.host import Host
 from ostreewatchd.parse import cgroup, kubeconfig, kubeletconfig, manifest
 from ostreewatchd.parse.kubeletconfig import KubeletConfig
 from ostreewatchd.peers import http, proc
+from ostreewatchd.peers.paths import LIST_LIMIT
 from ostreewatchd.platforms import Platform
 
 _DEADLINE = 3.0
@@ -27,6 +28,8 @@ class Kubelet(NamedTuple):
     started_ticks: int
     kubeconfig: str
     config: KubeletConfig
+    directory: str = "/var/lib/kubelet"
+    """Its root directory, where it keeps what belongs to its pods."""
 
     @property
     def runtime_socket(self) -> str:
@@ -45,7 +48,8 @@ def find(host: Host, platform: Platform, daemons: Iterable[Daemon]) -> Optional[
             continue
         if stat is not None:
             access = flags.get("kubeconfig") or flags.get("bootstrap-kubeconfig") or _embedded(host, platform)
-            return Kubelet(daemon.pid, stat.start_ticks, access, _config(host, flags))
+            directory = flags.get("root-dir") or Kubelet._field_defaults["directory"]
+            return Kubelet(daemon.pid, stat.start_ticks, access, _config(host, flags), directory)
     return None
 
 
@@ -62,7 +66,17 @@ def view(kubelet: Optional[Kubelet], host: Host, platform: Platform, runtime: Ru
     if not refusal and kubelet.kubeconfig and not _has_talked(host, kubelet, runtime):
         problem = _api_server_problem(host, kubelet.kubeconfig)
         refusal = "api-server-out-of-reach" if problem else ""
-    return KubeletView(pid=kubelet.pid, refusal=refusal, problem=problem, static_pods=pods)
+    return KubeletView(
+        pid=kubelet.pid, refusal=refusal, problem=problem, static_pods=pods, pods=_pods(host, kubelet.directory)
+    )
+
+
+def _pods(host: Host, directory: str) -> Optional[tuple[str, ...]]:
+    try:
+        names = host.root.names(f"{directory}/pods")
+    except OSError:
+        return None
+    return tuple(names) if len(names) < LIST_LIMIT else None
 
 
 def _health(url: str) -> tuple[KubeletRefusal, str]:

@@ -14,7 +14,6 @@ from ostreewatchd.model import (
     History,
     OutcomeName,
     PastAct,
-    RuntimeView,
     Settings,
     Snapshot,
     Step,
@@ -23,7 +22,7 @@ from ostreewatchd.model import (
 )
 from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRefused, RuntimeSilent
 from ostreewatchd.peers.errors import PeerError
-from ostreewatchd.remediation.proof import Proof, prove
+from ostreewatchd.remediation.proof import Proof, has_directory, is_forgotten, is_gone, prove
 from ostreewatchd.remediation.world import World
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
@@ -37,6 +36,8 @@ the longest deadline of a call."""
 _AFTER_REFUSAL = 3.0
 """Seconds in which a container may still end whose stop the runtime refused: it may have sent the signal, and have
 failed only to see the end. (containerd internal/cri/server/container_stop.go)"""
+_ASKS_EVERY = 5.0
+"""Seconds after which it is asked whether the pod is there at all, of one that does not come back."""
 _WAITS_FOR_NUMBER = 8
 """Looks for which a proof waits for kubelet's number of the attempt: the log that has it comes a little later."""
 
@@ -49,6 +50,20 @@ class Outcome(NamedTuple):
     stopped: bool = False
     failure: str = ""
     """As PastAct.failure."""
+
+
+class _Proving(NamedTuple):
+    """What a proof is of, and how long it may take."""
+
+    switch: Switch
+    kind: str
+    """Of the step."""
+    started: float
+    """By World.monotonic."""
+    limit: float
+    """Seconds."""
+    had_directory: bool
+    """Kubelet had a directory of the pod: once that is gone, so is the pod."""
 
 
 class Curer:
@@ -94,7 +109,8 @@ class Curer:
                 return left(str(error))
             said = str(error)
         limit = self._settings.proof + step.allowance
-        return self._conclude(act, step.subject, self._prove(step.subject, step.kind, switch, started, said, limit))
+        proving = _Proving(switch, step.kind, started, limit, has_directory(snapshot, step.subject))
+        return self._conclude(act, step.subject, self._prove(step.subject, proving, said))
 
     def resume(self, act: PastAct, snapshot: Snapshot) -> Outcome:
         """Find out how an act ended whose outcome an interruption kept from being written. While the stop may still
@@ -107,8 +123,8 @@ class Curer:
                 return Outcome("", "it still runs")
             return self._conclude(act.id, act.subject, Outcome("not-done", "interrupted, and it still runs"))
         limit = self._settings.proof + _RESUMED
-        outcome = self._prove(act.subject, act.step, switch, self._world.monotonic(), "resumed", limit)
-        return self._conclude(act.id, act.subject, outcome)
+        proving = _Proving(switch, act.step, self._world.monotonic(), limit, has_directory(snapshot, act.subject))
+        return self._conclude(act.id, act.subject, self._prove(act.subject, proving, "resumed"))
 
     def _runs_on(self, subject: Subject) -> bool:
         """Whether the container still runs some time after its stop was refused. A torn look tells nothing: then it
@@ -125,29 +141,34 @@ class Curer:
     def _still_owed(self, snapshot: Snapshot, step: Step) -> bool:
         return any(one.owed and one.subject.container_id == step.subject.container_id for one in judge(snapshot))
 
-    def _prove(self, subject: Subject, kind: str, switch: Switch, started: float, said: str, limit: float) -> Outcome:
-        """Look until the successor is there and fresh, no longer than `limit` seconds."""
+    def _prove(self, subject: Subject, proving: _Proving, said: str) -> Outcome:
+        """Look until the successor is there and fresh, no longer than the limit; or until the pod is gone."""
         proof = Proof("not-yet", "")
         waits_for_number = _WAITS_FOR_NUMBER
+        asks_at, limit = _ASKS_EVERY, proving.limit
         for _ in range(int(limit / _PROOF_INTERVAL) + 1):
             snapshot = self._world.look(History(), deep=False)
             proof = prove(snapshot, subject)
-            waited = self._world.monotonic() - started
+            waited = self._world.monotonic() - proving.started
             numbered = proof.attempt is not None or not waits_for_number or waited >= limit
             if proof.verdict == "cured" and not numbered:
                 waits_for_number -= 1
             elif proof.verdict == "cured":
                 return Outcome("cured", f"{proof.text}; {waited:.1f} s after the stop ({said})", True)
-            if snapshot.live.fingerprint != switch.fingerprint:
+            if snapshot.live.fingerprint != proving.switch.fingerprint:
                 return Outcome("superseded", f"another switch came before the proof: {proof.text}", True)
             if waited >= limit:
                 break
+            if proving.had_directory and proof.failure == "container-will-not-start" and waited >= asks_at:
+                asks_at = waited + _ASKS_EVERY
+                if is_forgotten(self._world.look(History(), deep=True), subject):
+                    return Outcome("pod-gone", "kubelet has forgotten the pod, and its sandbox has ended", True)
             self._world.sleep(_PROOF_INTERVAL)
         runtime = self._world.look(History(), deep=True).runtime
-        if runtime is not None and not runtime.problem and _is_gone(runtime, kind, subject):
+        if runtime is not None and not runtime.problem and is_gone(runtime, proving.kind, subject):
             return Outcome("pod-gone", "the runtime has no such pod any more", True)
         failure = proof.failure
-        if failure == "container-will-not-start" and kind == "stop-sandbox":
+        if failure == "container-will-not-start" and proving.kind == "stop-sandbox":
             failure = "sandbox-will-not-start"
         return Outcome("not-cured", f"{failure}: {proof.text} {limit:g} s after the stop ({said})", True, failure)
 
@@ -164,11 +185,6 @@ class Curer:
             failure=outcome.failure or None,
         )
         return outcome
-
-
-def _is_gone(runtime: RuntimeView, kind: str, subject: Subject) -> bool:
-    """After a sandbox stop, kubelet may still have to make another: an ended one is listed as long as the pod is."""
-    return not (runtime.has_pod(subject.pod_uid) if kind == "stop-sandbox" else runtime.has_ready_pod(subject.pod_uid))
 
 
 def _open_act(history: History, switch: Switch, step: Step) -> Optional[PastAct]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, Optional
 
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Container, Snapshot, Subject
+from ostreewatchd.model import Container, RuntimeView, Snapshot, Subject
 
 
 class Proof(NamedTuple):
@@ -48,3 +48,25 @@ def prove(snapshot: Snapshot, subject: Subject) -> Proof:
     )
     text = f"container {successor.id[:12]}{attempt} in the same pod: {shown or 'nothing of it is stale'}"
     return Proof("cured", text, successor.attempt)
+
+
+def has_directory(snapshot: Snapshot, subject: Subject) -> bool:
+    """Whether kubelet is known to keep a directory for the subject's pod."""
+    kubelet = snapshot.kubelet
+    return kubelet is not None and kubelet.pods is not None and subject.pod_uid in kubelet.pods
+
+
+def is_forgotten(snapshot: Snapshot, subject: Subject) -> bool:
+    """Whether a pod of which kubelet had a directory is known to be gone for good: its sandbox does not run, and
+    kubelet has removed the directory, as it does when it knows the pod no more. An ended sandbox may be listed for a
+    minute yet."""
+    runtime, kubelet = snapshot.runtime, snapshot.kubelet
+    if snapshot.torn or runtime is None or runtime.problem or kubelet is None or kubelet.pods is None:
+        return False
+    return not runtime.has_ready_pod(subject.pod_uid) and subject.pod_uid not in kubelet.pods
+
+
+def is_gone(runtime: RuntimeView, kind: str, subject: Subject) -> bool:
+    """What the runtime alone tells when nothing has come in all the time that it may take. After a sandbox stop
+    kubelet may still have to make another: an ended one is listed as long as the pod is."""
+    return not (runtime.has_pod(subject.pod_uid) if kind == "stop-sandbox" else runtime.has_ready_pod(subject.pod_uid))

@@ -148,7 +148,8 @@ def _runtime(runtime: Optional[RuntimeView], containers: Sequence[Container], fe
 def _kubelet(kubelet: Optional[KubeletView], fewer: _Fewer) -> Optional[KubeletView]:
     if kubelet is None:
         return None
-    return msgspec.structs.replace(kubelet, static_pods=fewer.of(kubelet.static_pods, 1000, "static pods"))
+    pods = fewer.of(kubelet.pods, 10_000, "pods of kubelet's") if kubelet.pods is not None else None
+    return msgspec.structs.replace(kubelet, static_pods=fewer.of(kubelet.static_pods, 1000, "static pods"), pods=pods)
 
 
 def _history(history: History, fewer: _Fewer) -> History:

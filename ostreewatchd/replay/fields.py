@@ -29,14 +29,14 @@ _NAMES = """
 Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name Container.sandbox_id
 Daemon.held_at Daemon.name Daemon.unit Deployments.booted Deployments.etc Deployments.next_boot Deployments.pending
 Deployments.staged Deployments.usr Finding.inside Finding.path Flag.path History.set_aside_boot Inside.deployment
-Inside.point Inside.shows Node.boot_id Node.name Ostree.live_commit Ostree.live_target Ostree.missing PastAct.boot_id
-PastAct.switch_id Pause.boot_id Pause.who Pod.name Pod.namespace Pod.uid Reference.host_path RuntimeContainer.id
-RuntimeContainer.name RuntimeContainer.sandbox_id RuntimePod.annotations RuntimePod.labels RuntimePod.name
-RuntimePod.namespace RuntimePod.sandbox_id RuntimePod.uid RuntimeView.socket Seen.deployment Settings.cni_directories
-Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers StaticPod.manifest
-StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id Subject.namespace Subject.pod
-Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id Unreadable.path VmSandbox.sandbox_id
-VmSandbox.shim
+Inside.point Inside.shows KubeletView.pods Node.boot_id Node.name Ostree.live_commit Ostree.live_target Ostree.missing
+PastAct.boot_id PastAct.switch_id Pause.boot_id Pause.who Pod.name Pod.namespace Pod.uid Reference.host_path
+RuntimeContainer.id RuntimeContainer.name RuntimeContainer.sandbox_id RuntimePod.annotations RuntimePod.labels
+RuntimePod.name RuntimePod.namespace RuntimePod.sandbox_id RuntimePod.uid RuntimeView.socket Seen.deployment
+Settings.cni_directories Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers
+StaticPod.manifest StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id
+Subject.namespace Subject.pod Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id Unreadable.path
+VmSandbox.sandbox_id VmSandbox.shim
 """
 _TEXTS = """
 Finding.evidence Finding.reason Finding.remedy Flag.means History.problem History.set_aside KubeletView.problem

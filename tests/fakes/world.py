@@ -75,6 +75,8 @@ class Node:
     """Only of this one it does not."""
     change: Callable[[worlds.World], worlds.World] = staticmethod(lambda built: built)
     """What else is the matter with the node at each look."""
+    has_directories: bool = False
+    """Kubelet tells of which pods it keeps a directory."""
     boots: int = 0
     serials: dict[int, int] = field(default_factory=dict)
     """Of the mounts that are covered now, by generation."""
@@ -125,6 +127,9 @@ class Node:
         built.part(
             history=history, daemons=(Daemon(kind="runtime", name="containerd", pid=800, mount_namespace=HOST),)
         )
+        if self.has_directories:
+            pods = tuple(f"uid-of-{subject.name}-x1" for subject in self.subjects if subject.pod_exists)
+            built.kubelet(pid=900, pods=pods)
         self.change(built)
         if not deep:
             built.not_asked()

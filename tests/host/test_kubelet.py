@@ -229,6 +229,16 @@ def test_static_pods_are_where_its_configuration_says(tmp_path: Path) -> None:
 
 
 @in_namespaces
+def test_the_pods_that_kubelet_has_directories_of(tmp_path: Path) -> None:
+    own_network()
+    (tmp_path / "pods/uid-1").mkdir(parents=True)
+    with process("kubelet", f"--root-dir={tmp_path}"):
+        assert seen(RuntimeView(socket="x")).pods == ("uid-1",)
+    with process("kubelet", "--root-dir=/none"):
+        assert seen(RuntimeView(socket="x")).pods is None, "not known is not none"
+
+
+@in_namespaces
 def test_a_kubelet_inside_a_larger_program_needs_its_api_server(tmp_path: Path) -> None:
     """k3s gives its kubelet no flag: taken for a standalone one, it would be asked to start what it cannot."""
     own_network()

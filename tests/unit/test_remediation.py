@@ -119,6 +119,22 @@ def test_a_pod_that_is_gone_is_no_failure(bench: Bench) -> None:
     assert bench.outcomes() == [("calico-node", "pod-gone"), ("kube-multus", "cured")]
 
 
+@pytest.mark.parametrize("ends", ["its directory is gone", "its directory is not known", "only its sandbox is gone"])
+def test_a_pod_that_kubelet_has_forgotten_is_not_waited_for(bench: Bench, ends: str) -> None:
+    """The whole of ProofSec passes only where nothing proves before that the pod is gone."""
+    bench.node.subjects = [Subject("calico-node", comes_back="pod-deleted")]
+    if ends == "only its sandbox is gone":
+        # As while kubelet makes another, and fails.
+        bench.node.change = lambda built: built.kubelet(pid=900, pods=("uid-of-calico-node-x1",))
+    bench.node.has_directories = ends == "its directory is gone"
+    bench.node.switch()
+    began = bench.node.clock
+    bench.run(proof=90.0)
+    assert bench.outcomes() == [("calico-node", "pod-gone")]
+    took = bench.node.clock - began
+    assert took < 12 if ends == "its directory is gone" else took > 90
+
+
 def test_back_off_is_waited_for(bench: Bench) -> None:
     """A second stop soon after a first waited 12.8 s on a real kubelet."""
     bench.node.subjects[0].delay = 12.8
