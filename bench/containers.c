@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -94,6 +95,11 @@ static void be_container(const struct pod *pod, const struct container *one, int
     mount_volumes(one, root);
     if (chdir(root) || syscall(SYS_pivot_root, ".", ".") || umount2(".", MNT_DETACH) || chdir("/"))
         die("pivot_root");
+    // What a runtime leaves to a container that is not privileged, as those are not that hold nothing of the host.
+    if (strcmp(one->binds, "-") == 0)
+        for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++)
+            if (!(0xa80425fbULL >> capability & 1) && prctl(PR_CAPBSET_DROP, capability))
+                die("capabilities");
     for (int i = 1; i < one->processes; i++)
         if (fork() == 0)
             sleep_for_ever("worker");
@@ -101,6 +107,14 @@ static void be_container(const struct pod *pod, const struct container *one, int
         _exit(1);
     close(ready);
     sleep_for_ever(one->name);
+}
+
+// As containerd's shim does it.
+static void note_pid(const struct container *one, long pid) {
+    int fd = open(text("%s/%s/init.pid", TASKS, one->id), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0 || dprintf(fd, "%ld", pid) < 0)
+        die("init.pid");
+    close(fd);
 }
 
 static void start_container(const struct pod *pod, const struct container *one, int ready) {
@@ -132,6 +146,7 @@ static void start_container(const struct pod *pod, const struct container *one, 
         die("clone3 into a cgroup");
     if (pid == 0)
         be_container(pod, one, ready);
+    note_pid(one, pid);
     close(fd);
 }
 

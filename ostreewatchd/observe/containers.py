@@ -98,7 +98,8 @@ class ContainerLooker:
     def _look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
         problems: list[Problem] = []
         owners = Owners(host, platform, problems)
-        processes, troubles = self._processes.look(host, owners.first_process)
+        holders = {one.container_id for one, known in self._known.items() if known.container or known.receives}
+        processes, troubles = self._processes.look(host, owners.first_process, holders)
         problems += troubles
         watched = (*_WATCHED_TREES, *cni_directories)
         looker = _Look(host, owners, self._remember, watched, platform.links, problems)

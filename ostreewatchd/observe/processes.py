@@ -61,15 +61,21 @@ class Processes:
         self._containers: dict[str, ContainerProcess] = {}
         self._members: dict[int, str] = {}
         """The container by pid."""
+        self._mighty: set[str] = set()
+        """Containers whose first process may go into any mount namespace."""
 
     def look(
-        self, host: Host, noted: Callable[[str], Optional[int]] = lambda container_id: None
+        self,
+        host: Host,
+        noted: Callable[[str], Optional[int]] = lambda container_id: None,
+        holders: Set[str] = frozenset(),
     ) -> tuple[list[ContainerProcess], list[Problem]]:
         """All containers' first processes now, and what could not be read. `noted`: the pid of a container's first
-        process as its runtime noted it, None if it did not."""
+        process as its runtime noted it, None if it did not. `holders`: containers of which it matters also if they
+        only copied the mount namespace that they are in."""
         problems: list[Problem] = []
         # The ended ones first: a pid that is in the list below and held is then the process that was judged.
-        self._forget_ended()
+        self._forget_ended(holders)
         self._helpers = {pid: name for pid, name in self._helpers.items() if pid in self._held}
         fresh, judged = self._fresh(host.namespace, problems)
         around = host.around if fresh else frozenset()
@@ -94,6 +100,7 @@ class Processes:
         for container_id, members in groups.items():
             try:
                 first = self._decide(container_id, members, around, noted)
+                is_mighty = first is not None and self._remember and proc.may_mount(first.pid)
             except proc.Unreadable as error:
                 for one in members:
                     self._release(one.pid)
@@ -101,6 +108,9 @@ class Processes:
                 continue
             if first is None:
                 continue
+            self._mighty.discard(container_id)
+            if is_mighty:
+                self._mighty.add(container_id)
             if first.doubt:
                 doubtful.append(first)
                 self._containers.pop(container_id, None)
@@ -175,7 +185,7 @@ class Processes:
         """Judge all anew at the next look."""
         for pid in list(self._held):
             self._release(pid)
-        self._containers = {}
+        self._containers, self._mighty = {}, set()
 
     def close(self) -> None:
         self.forget()
@@ -198,19 +208,27 @@ class Processes:
         self._held[pid] = fd
         self._ended.register(fd, select.EPOLLIN)
 
-    def _forget_ended(self) -> None:
+    def _forget_ended(self, holders: Set[str]) -> None:
         if self._ended is None:
             return
         if not self._held:
-            self._containers, self._members = {}, {}
+            self._containers, self._members, self._mighty = {}, {}, set()
             return
         ended = {fd for fd, _ in self._ended.poll(0, len(self._held))}
         if ended:
             for pid in [pid for pid, fd in self._held.items() if fd in ended]:
                 self._release(pid)
         # A container whose first process ended, or could not be held, is judged anew by those who live on.
-        lost = {one.container_id for one in self._containers.values() if one.pid not in self._held or _has_moved(one)}
+        # Who holds nothing of the host's tree and lacks the capability gets nothing of it by moving: in a user
+        # namespace of its own it can but copy the mounts that it has (user_namespaces(7)).
+        held, asked = self._held, self._mighty | holders
+        lost = {
+            container_id
+            for container_id, one in self._containers.items()
+            if one.pid not in held or (container_id in asked and _has_moved(one))
+        }
         if lost:
+            self._mighty -= lost
             self._containers = {key: one for key, one in self._containers.items() if key not in lost}
             self._release_all(lost)
 

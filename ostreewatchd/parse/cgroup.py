@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 
-_CONTAINER = re.compile(rb"(?<=[/:-])(?:(conmon)-)?([0-9a-f]{64})(?:\.scope)?(?=$|/)")
+_CONTAINER = re.compile(rb"[/:-](?:(conmon)-)?([0-9a-f]{64})(?:\.scope)?(?=[/\n]|\Z)")
 _POD = re.compile(rb"[/-]pod([0-9a-f]{8}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{12})")
 _PERSONS = re.compile(rb"/user@[0-9]+\.service/")
 _MANAGERS = re.compile(rb"(?<!\.service)/init\.scope$", re.MULTILINE)
@@ -46,7 +46,7 @@ def pod_of(data: bytes) -> str:
 
 def container_ids(data: bytes) -> frozenset[str]:
     """All that the path names."""
-    return frozenset(match.group(2).decode() for line in data.split(b"\n") for match in _CONTAINER.finditer(line))
+    return frozenset(match.group(2).decode() for match in _CONTAINER.finditer(data))
 
 
 def is_managers(data: bytes) -> bool:
@@ -63,13 +63,20 @@ def unit(data: bytes) -> str:
 
 def _containers(data: bytes, around: Set[str]) -> Iterator[tuple[str, bytes]]:
     """Of each hierarchy that names one: the outermost, and the path above it."""
-    for line in data.split(b"\n"):
-        outside = 0
-        for match in _CONTAINER.finditer(line):
-            found = match.group(2).decode()
-            if found in around:
-                outside = match.end()
-                continue
-            if not match.group(1) and not _PERSONS.search(line, outside, match.start()):
-                yield found, line[: match.start()]
-            break
+    line = outside = 0
+    done = -1
+    for match in _CONTAINER.finditer(data):  # Over all lines at once: of a dozen hierarchies most name none.
+        here = match.start() + 1
+        if here <= done:
+            continue
+        start = data.rfind(b"\n", 0, here) + 1
+        if start != line:
+            line = outside = start
+        found = match.group(2).decode()
+        if found in around:
+            outside = match.end()
+            continue
+        if not match.group(1) and not _PERSONS.search(data, outside, here):
+            yield found, data[line:here]
+        end = data.find(b"\n", here)
+        done = end if end >= 0 else len(data)

@@ -17,8 +17,12 @@ from ostreewatchd.peers.paths import Root
 TICKS = os.sysconf("SC_CLK_TCK")
 MAX_FILE = 64 << 20
 """A mountinfo of a hundred thousand lines is some ten MiB."""
+_CAP_SYS_ADMIN = 21
 _CHUNK = 16 << 10
 """Bytes asked for at once."""
+_ONE_RECORD = frozenset(("cgroup", "comm", "stat", "status"))
+"""Files that the kernel makes as a whole (single_open(9)): one that is shorter than what was asked for has ended. Of
+those of many records (mountinfo) it gives as many as fill a page."""
 
 
 class Unreadable(Exception):
@@ -56,7 +60,7 @@ def read(pid: int, name: str) -> Optional[bytes]:
             return None  # It is about to end: its namespaces are gone already.
         raise Unreadable(f"/proc/{pid}/{name}: {error.strerror}") from error
     try:
-        data = read_all(fd)
+        data = read_all(fd, is_one=name in _ONE_RECORD)
     except (FileNotFoundError, ProcessLookupError):
         return None
     except OSError as error:
@@ -68,10 +72,12 @@ def read(pid: int, name: str) -> Optional[bytes]:
     return data
 
 
-def read_all(fd: int) -> Optional[bytes]:
-    """Up to the end; None if that does not come within MAX_FILE."""
+def read_all(fd: int, *, is_one: bool = False) -> Optional[bytes]:
+    """Up to the end; None if that does not come within MAX_FILE. `is_one`: it is a file of one record."""
     # The kernel gives a page at a time, however large the buffer is.
     data = os.read(fd, _CHUNK)
+    if is_one and len(data) < _CHUNK:
+        return data
     chunk = os.read(fd, _CHUNK) if data else b""
     if not chunk:
         return data
@@ -106,6 +112,17 @@ def user(pid: int) -> Optional[int]:
         if line.startswith(b"Uid:"):
             return int(line.split()[2])
     return None
+
+
+def may_mount(pid: int) -> bool:
+    """Whether it or what it executes can have CAP_SYS_ADMIN, which mount(2) and setns(2) ask for; true also where that
+    cannot be told. Raises Unreadable.
+
+    Source: capabilities(7), the bounding set; it does not grow but in a new user namespace."""
+    for line in (read(pid, "status") or b"").split(b"\n"):
+        if line.startswith(b"CapBnd:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return True
 
 
 def program_mount_id(pid: int) -> Optional[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from ostreewatchd.judge import judge
 from ostreewatchd.observe import processes
 from ostreewatchd.observe.host import Host, HostGone
+from ostreewatchd.peers import proc
 from tests.host.fakehost import CNI, NEW, Bind, FakeHost, bind, mount, unshare_mounts
 from tests.host.namespace import in_namespaces, needs_root
 
@@ -22,6 +24,7 @@ pytestmark = needs_root
 
 HOST_CNI = f"/host{CNI}"
 _CLONE_NEWUSER, _CLONE_NEWNS = 0x10000000, 0x20000
+_PR_CAPBSET_DROP, _CAP_SYS_ADMIN = 24, 21
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -342,3 +345,59 @@ def test_probes(tmp_path: Path) -> None:
     setattr(processes, "_first", asked.append)  # noqa: B010
     waits(probe)
     assert host.look().containers[0].pid == one.pid and not asked, "which is the first is not asked anew"
+
+
+@in_namespaces
+def test_a_first_process_that_moves(tmp_path: Path) -> None:
+    """To a copy of its mounts, in which it covers what it was given; and, where it may, to other mounts. Who may not
+    and holds nothing of the host is not asked at each look whether it moved."""
+    host = FakeHost(tmp_path)
+
+    def weak() -> None:
+        assert _libc.prctl(_PR_CAPBSET_DROP, _CAP_SYS_ADMIN, 0, 0, 0) == 0
+
+    def moves(prepare: Callable[[], None], move: Callable[[], None]) -> Callable[[], None]:
+        def body() -> None:
+            signal.signal(signal.SIGUSR1, lambda *_: move())
+            prepare()
+
+        return body
+
+    def covers() -> None:
+        unshare_mounts()
+        mount("tmpfs", HOST_CNI, "tmpfs")
+        os.mkdir("/moved")
+
+    def enters() -> None:
+        setns(mounts, _CLONE_NEWNS)
+        os.chroot(f"{tmp_path}/root")
+        unshare_mounts()
+        os.mkdir("/tmp/entered")
+
+    mounts = os.open("/proc/1/ns/mnt", os.O_RDONLY)
+    asked: list[int] = []
+    original = proc.mount_namespace
+    holder = host.container("holder", [Bind(CNI, HOST_CNI)], body=moves(weak, covers))
+    strong = host.container("strong", [], body=moves(lambda: None, enters))
+    idle = host.container("idle", [], body=weak)
+    host.look()
+
+    def ask(pid: int) -> int | None:
+        asked.append(pid)
+        return original(pid)
+
+    setattr(proc, "mount_namespace", ask)  # noqa: B010
+    setattr(processes, "_BECOMES_WITHIN", 0.0)  # noqa: B010
+    host.look()
+    asked.clear()
+    host.look()
+    assert {holder.pid, strong.pid} <= set(asked) and idle.pid not in asked
+    host.patch()
+    assert owed(host) == ["holder"]
+    os.kill(strong.pid, signal.SIGUSR1)
+    os.kill(holder.pid, signal.SIGUSR1)
+    for made in (f"/proc/{holder.pid}/root/moved", "/tmp/entered"):
+        while not os.path.exists(made):
+            time.sleep(0.01)
+    assert owed(host) == []
+    assert {one.name for one in host.look().containers} == {"holder", "strong"}
