@@ -101,11 +101,17 @@ class Curer:
         started = self._world.monotonic()
         try:
             said = self._world.stop(step, socket)
-        except (RuntimeSilent, RuntimeLost, AnswerUnclear) as error:
+        except (RuntimeSilent, AnswerUnclear) as error:
             said = str(error)  # Whether it took effect, the proof will tell.
+        except RuntimeLost as error:
+            # A runtime that was restarted meanwhile took the request along, or has ended the container.
+            if self._runs_on(step.subject, _AFTER_REFUSAL + step.grace):
+                self._journal.report(Kind.FAILED, f"{step.subject}: not stopped: {error}", subject=step.subject)
+                return left(str(error))
+            said = str(error)
         except PeerError as error:
             self._journal.report(Kind.FAILED, f"{step.subject}: not stopped: {error}", subject=step.subject)
-            if not isinstance(error, RuntimeRefused) or self._runs_on(step.subject):
+            if not isinstance(error, RuntimeRefused) or self._runs_on(step.subject, _AFTER_REFUSAL):
                 return left(str(error))
             said = str(error)
         limit = self._settings.proof + step.allowance
@@ -126,15 +132,15 @@ class Curer:
         proving = _Proving(switch, act.step, self._world.monotonic(), limit, has_directory(snapshot, act.subject))
         return self._conclude(act.id, act.subject, self._prove(act.subject, proving, "resumed"))
 
-    def _runs_on(self, subject: Subject) -> bool:
-        """Whether the container still runs some time after its stop was refused. A torn look tells nothing: then it
+    def _runs_on(self, subject: Subject, limit: float) -> bool:
+        """Whether the container still runs `limit` seconds after its stop failed. A torn look tells nothing: then it
         is the proof's to find out."""
         since = self._world.monotonic()
         while True:
             snapshot = self._world.look(History(), deep=False)
             if not snapshot.torn and snapshot.container(subject.container_id) is None:
                 return False
-            if self._world.monotonic() - since >= _AFTER_REFUSAL:
+            if self._world.monotonic() - since >= limit:
                 return not snapshot.torn
             self._world.sleep(_PROOF_INTERVAL)
 
