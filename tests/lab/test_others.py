@@ -36,6 +36,40 @@ def round(machine: Node) -> Round:
     return others.begin(machine)
 
 
+def test_back_by_unmounting_and_by_another_patch_and_undeployed(round: Round) -> None:
+    """A → B → A, then A's commit as another deployment, and B is undeployed: each of these is a switch of its own
+    and is healed once; the undeploy is none. The first: with each patch that a node has seen there are more mounts."""
+    node, names = round.node, ["calico-node"]
+    # kubelet's back-off counts for each container: one is enough to see a second restart.
+    node.remove_pod(f"kube-multus{round.suffix}")
+    node.wait(lambda: [one.name for one in node.containers()] == names, 15, "only one is left")
+    first = node.in_service_patch()
+    healed = round.settled(names)
+    round.check(healed)
+    assert healed["calico-node"].restarts == 1
+
+    unmounted = others.next_switch(round, names)
+    for _, target, _ in reversed(first.binds):
+        for _ in range(200):  # A mount shows up at each place of its peer group, and more so with each patch before.
+            if node.live(target) != Path(first.pending).name:
+                break
+            node.sh(["umount", "--lazy", target])
+        assert node.live(target) != Path(first.pending).name
+    back = unmounted.settled(names)
+    unmounted.check(back)
+    assert back["calico-node"].restarts == 2
+
+    again = others.begin(node)
+    third = node.in_service_patch(Path(first.active).name.partition(".")[0])
+    last = again.settled()
+    again.check(last)
+    assert {name: one.restarts for name, one in last.items()} == dict.fromkeys(NAMES, 1)
+    assert node.live("/etc") == Path(third.pending).name
+    known = [one.name for one in node.deployments()]
+    node.sh(["ostree", "admin", "undeploy", str(known.index(Path(first.pending).name))])
+    again.stays(last)
+
+
 def test_the_script_before_the_remediation(round: Round) -> None:
     """It runs while the patch is still mounting, with /etc switched already: nothing is left to do."""
     switch = round.node.in_service_patch(stop_after=3)
@@ -108,40 +142,6 @@ def test_a_second_copy_is_started_by_hand_in_the_middle(round: Round) -> None:
     after = round.settled()
     round.check(after)
     assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
-
-
-def test_back_by_unmounting_and_by_another_patch_and_undeployed(round: Round) -> None:
-    """A → B → A, then A's commit as another deployment, and B is undeployed: each of these is a switch of its own
-    and is healed once; the undeploy is none."""
-    node, names = round.node, ["calico-node"]
-    # kubelet's back-off counts for each container: one is enough to see a second restart.
-    node.remove_pod(f"kube-multus{round.suffix}")
-    node.wait(lambda: [one.name for one in node.containers()] == names, 15, "only one is left")
-    first = node.in_service_patch()
-    healed = round.settled(names)
-    round.check(healed)
-    assert healed["calico-node"].restarts == 1
-
-    unmounted = others.next_switch(round, names)
-    for _, target, _ in reversed(first.binds):
-        for _ in range(200):  # A mount shows up at each place of its peer group, and more so with each patch before.
-            if node.live(target) != Path(first.pending).name:
-                break
-            node.sh(["umount", "--lazy", target])
-        assert node.live(target) != Path(first.pending).name
-    back = unmounted.settled(names)
-    unmounted.check(back)
-    assert back["calico-node"].restarts == 2
-
-    again = others.begin(node)
-    third = node.in_service_patch(Path(first.active).name.partition(".")[0])
-    last = again.settled()
-    again.check(last)
-    assert {name: one.restarts for name, one in last.items()} == dict.fromkeys(NAMES, 1)
-    assert node.live("/etc") == Path(third.pending).name
-    known = [one.name for one in node.deployments()]
-    node.sh(["ostree", "admin", "undeploy", str(known.index(Path(first.pending).name))])
-    again.stays(last)
 
 
 def test_a_reboot_in_the_middle(round: Round) -> None:
