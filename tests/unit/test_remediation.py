@@ -154,13 +154,8 @@ def test_an_answer_that_says_nothing(bench: Bench, error: type[Exception], deaf:
     bench.node.stop_effect, bench.node.deaf = silent, deaf
     bench.node.switch()
     result = bench.run()
-    if deaf and error is RuntimeLost:
-        # The request died with the runtime, as when somebody restarts that meanwhile.
-        assert result.status == Exit.OWED and set(bench.outcomes()) == {
-            ("calico-node", "not-done"),
-            ("kube-multus", "not-done"),
-        }
-        assert sorted(Counter(bench.node.requests).values()) == [3, 3], "a few times each"
+    if deaf and error is RuntimeLost:  # The request died with the runtime, which somebody restarted.
+        assert result.status == Exit.OWED and {outcome for _, outcome in bench.outcomes()} == {"not-done"}
     elif deaf:
         assert result.status == Exit.NOT_CURED and "still runs" in read(bench.path).acts[0].proof
         assert len(bench.node.requests) == 1
