@@ -5,7 +5,7 @@ the runtime: mount namespaces, cgroups, runtime bundles, and the names below /va
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, Optional
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from ostreewatchd.model import Bind, Binder, Container, Daemon, Problem, Sight, VmSandbox
 from ostreewatchd.observe.binders import made_by
 from ostreewatchd.observe.daemons import daemons, helper, vm_sandboxes
-from ostreewatchd.observe.host import Host, sight
+from ostreewatchd.observe.host import Host, only_on, sight
 from ostreewatchd.observe.owners import Owners
 from ostreewatchd.observe.places import Place, Places
 from ostreewatchd.observe.processes import ContainerProcess, Processes
@@ -140,18 +140,10 @@ def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
             return False
         with root:
             if known.table is None:
-                root.step = _only_on(known.devices)
+                root.step = only_on(known.devices)
             return all(_what(root, path) == before for path, before in known.moving)
     except (OSError, proc.Unreadable):
         return False
-
-
-def _only_on(devices: frozenset[int]) -> Callable[[int], None]:
-    def step(device: int) -> None:
-        if device not in devices:
-            raise proc.Unreadable("something was mounted on the way")
-
-    return step
 
 
 class _Look:

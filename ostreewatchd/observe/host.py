@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Optional
 
 from ostreewatchd.model import Flag, Problem, Sight
@@ -102,6 +102,16 @@ def _no_init() -> str:
         if option.startswith("hidepid=") and option not in ("hidepid=0", "hidepid=off"):
             return f"PID 1 has no /proc entry: /proc is mounted with {option}, and CAP_SYS_PTRACE is missing"
     return "PID 1 has no /proc entry"
+
+
+def only_on(devices: Set[int]) -> Callable[[int], None]:
+    """For Root.step: raises Unreadable before anything is looked up on another filesystem than these."""
+
+    def step(device: int) -> None:
+        if device not in devices:
+            raise proc.Unreadable("something was mounted on the way")
+
+    return step
 
 
 def sight(root: Root, table: MountTable, path: str, *, list_names: bool = False, links: bool = True) -> Sight:

@@ -74,6 +74,21 @@ def _may_be_there(root: Root, path: str) -> bool:
         return True
 
 
+def is_unmoved(root: Root, before: Live, boot: str, cni_directories: Iterable[str]) -> bool:
+    """Whether the fingerprint is certainly the same as before, without asking what is mounted: the kernel takes its
+    time to write that on a node with many containers, and in a storm of mounts it is another text each time."""
+    try:
+        marks = [f"boot={boot}", *(_mark_now(root, path) for path in ("/usr", "/etc", *cni_directories))]
+    except OSError:
+        return False
+    return " ".join(marks) == before.fingerprint
+
+
+def _mark_now(root: Root, path: str) -> str:
+    what = root.what(path)
+    return f"{path}={what.identity}@{what.serial if what.serial is not None else what.mount_id}"
+
+
 def fingerprint_now(host: Host, boot: str, cni_directories: Iterable[str]) -> str:
     """`Live.fingerprint` by what is mounted by now: another one if the host was switched since the look began.
     Raises HostGone."""

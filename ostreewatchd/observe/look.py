@@ -61,16 +61,21 @@ class Glance(NamedTuple):
     boot_id: str
     live: Live
     flags: tuple[Flag, ...]
+    devices: frozenset[int]
+    """Of the filesystems that it met."""
 
 
 def glance(host: hosts.Host, settings: Settings) -> Glance:
     """What is live and what is under way. Raises HostGone."""
+    devices: set[int] = set()
+    host.root.step = devices.add
     platform = hosts.platform_of(host.root)
     directories = tuple(dict.fromkeys((*platform.cni_directories, *settings.cni_directories)))
     boot = hosts.boot_id(host.root)
     live = lives.live(host, boot, directories)
     flags = lives.under_way(host, live.deployments.booted)
-    return Glance(host, platform, directories, boot, live, flags)
+    host.root.step = None
+    return Glance(host, platform, directories, boot, live, flags, frozenset(devices))
 
 
 def look(
@@ -133,10 +138,20 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
 def _torn(first: Glance) -> str:
     """What moved since the glance: a container that was looked at before a mount and a host that was looked at after
     it differ, and nothing is stale. Mounts that change nothing about the live tree are no reason."""
-    host = first.host
-    if lives.fingerprint_now(host, first.boot_id, first.cni_directories) != first.live.fingerprint:
-        return "the host was switched during the look"
+    host, booted = first.host, first.live.deployments.booted
+    now: Optional[tuple[Flag, ...]] = None
+    host.root.step = hosts.only_on(first.devices)  # What came since may be of a filesystem that does not answer.
+    try:
+        if lives.is_unmoved(host.root, first.live, first.boot_id, first.cni_directories):
+            now = lives.under_way(host, booted)
+    except proc.Unreadable:
+        now = None
+    finally:
+        host.root.step = None
+    if now is None:
+        if lives.fingerprint_now(host, first.boot_id, first.cni_directories) != first.live.fingerprint:
+            return "the host was switched during the look"
+        now = lives.under_way(host, booted)
     before = {flag.path for flag in first.flags}
-    now = lives.under_way(host, first.live.deployments.booted)
     came = sorted({flag.path for flag in now} - before)
     return f"{', '.join(came)} came during the look" if came else ""

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Container, History, Problem, Settings
-from ostreewatchd.observe.containers import ContainerLooker
+from ostreewatchd.model import History, Settings
+from ostreewatchd.observe.containers import ContainerLooker, Found
 from ostreewatchd.observe.host import Host
 from ostreewatchd.observe.look import glance, look, look_on
+from ostreewatchd.parse.mountinfo import MountTable
+from ostreewatchd.peers.hostmounts import HostMounts
 from ostreewatchd.platforms import Platform
-from tests.host.fakehost import CNI, Bind, FakeHost, bind, umount
+from tests.host.fakehost import CNI, Bind, FakeHost, bind, mount, umount
 from tests.host.namespace import in_namespaces, needs_root
 
 pytestmark = needs_root
@@ -25,9 +27,7 @@ class Interrupted(ContainerLooker):
         super().__init__(remember=False)
         self.left = list(happens)
 
-    def look(
-        self, host: Host, platform: Platform, cni_directories: Sequence[str]
-    ) -> tuple[int, list[Container], list[Problem]]:
+    def look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
         found = super().look(host, platform, cni_directories)
         if self.left:
             self.left.pop(0)()
@@ -98,3 +98,34 @@ def test_other_mounts_do_not_tear_a_look(tmp_path: Path) -> None:
     with Host() as now:
         snapshot = look_on(glance(now, Settings()), Interrupted(lambda: bind("/usr", "/run/a")), History())
     assert not snapshot.torn
+
+
+@in_namespaces
+def test_the_mount_table_is_read_anew_only_where_something_came_on_the_way(tmp_path: Path) -> None:
+    """In a storm of mounts elsewhere it would be another one each time. Another filesystem on a way that was gone is
+    asked nothing before the table has told what it is."""
+    host = FakeHost(tmp_path)
+    Path("/run/a").mkdir()
+    asked: list[int] = []
+
+    class Counted(HostMounts):
+        def table(self) -> MountTable | None:
+            asked.append(1)
+            return super().table()
+
+    def elsewhere() -> None:
+        mount("tmpfs", "/run/a", "tmpfs")
+
+    def on_the_way() -> None:
+        mount("tmpfs", "/run", "tmpfs")
+
+    def same_tree() -> None:
+        bind("/etc", "/etc")
+
+    mounts = Counted()
+    for happens, times, is_torn in ((elsewhere, 1, False), (on_the_way, 2, False), (same_tree, 2, True)):
+        asked.clear()
+        with Host(mounts) as now:
+            snapshot = look_on(glance(now, Settings()), Interrupted(happens), History())
+        assert (len(asked), bool(snapshot.torn)) == (times, is_torn), happens
+        assert not host.look().torn
