@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent import futures
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 from urllib.parse import quote
@@ -50,7 +50,6 @@ class Box:
 
     status: pb.ContainerStatus
     sandbox_id: str
-    info: dict[str, str] = field(default_factory=dict)
 
 
 class FakeRuntime:
@@ -60,8 +59,6 @@ class FakeRuntime:
         """`gone_is_stopped`: answer a stop of an unknown container as containerd 1.7 does."""
         self.socket = socket
         self.gone_is_stopped = gone_is_stopped
-        self.conditions = [("RuntimeReady", True, "", ""), ("NetworkReady", True, "", "")]
-        self.info: dict[str, str] = {"golang": '"go1.19.8"', "lastCNILoadStatus": '"OK"'}
         self.sandboxes: dict[str, pb.PodSandbox] = {}
         self.containers: dict[str, Box] = {}
         self.faults: dict[str, Fault] = {}
@@ -98,8 +95,7 @@ class FakeRuntime:
         id = full_id(number)
         self.sandboxes[id] = pb.PodSandbox(
             id=id,
-            metadata=pb.PodSandboxMetadata(name=name, uid=f"uid-{name}", namespace="kube-system", attempt=1),
-            created_at=1_700_000_000_000_000_000,
+            metadata=pb.PodSandboxMetadata(name=name, uid=f"uid-{name}", namespace="kube-system"),
             **more,
         )
         # Set apart: the constructor refuses what the enum does not know, the wire does not.
@@ -146,15 +142,6 @@ class FakeRuntime:
             version="0.1.0", runtime_name="fake", runtime_version="1.6.20", runtime_api_version="v1"
         )
 
-    def _Status(self, request: Any, context: Any) -> Message:
-        conditions = [
-            pb.RuntimeCondition(type=type, status=status, reason=reason, message=message)
-            for type, status, reason, message in self.conditions
-        ]
-        return pb.StatusResponse(
-            status=pb.RuntimeStatus(conditions=conditions), info=self.info if request.verbose else {}
-        )
-
     def _ListPodSandbox(self, request: Any, context: Any) -> Message:
         return pb.ListPodSandboxResponse(items=self.sandboxes.values())
 
@@ -165,10 +152,7 @@ class FakeRuntime:
                 id=box.status.id,
                 pod_sandbox_id=box.sandbox_id,
                 metadata=box.status.metadata,
-                image=pb.ImageSpec(image="localhost/app:1"),
                 created_at=box.status.created_at,
-                labels={"io.kubernetes.container.name": box.status.metadata.name},
-                annotations={"io.kubernetes.pod.terminationGracePeriod": "30"},
             ).state = box.status.state
         return answer
 
@@ -176,7 +160,7 @@ class FakeRuntime:
         box = self._find(self.containers, request.container_id)
         if box is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f'container "{request.container_id}": not found')
-        return pb.ContainerStatusResponse(status=box.status, info=box.info if request.verbose else {})
+        return pb.ContainerStatusResponse(status=box.status)
 
     def _StopContainer(self, request: Any, context: Any) -> Message:
         box = self._find(self.containers, request.container_id)

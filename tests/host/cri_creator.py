@@ -78,9 +78,9 @@ class Creator:
     ) -> str:
         """A created container with one bind in the sandbox that was made last; its id."""
         metadata = pb.ContainerMetadata(name=name, attempt=attempt)
-        mount = pb.Mount(container_path=container_path, host_path=str(host_path))
+        mount = _field(1, container_path) + _field(2, str(host_path))
         labels = {"io.kubernetes.container.name": name}
-        config = _field(1, metadata) + _field(2, pb.ImageSpec(image=image)) + _field(7, mount) + _map(9, labels)
+        config = _field(1, metadata) + _field(2, _field(1, image)) + _field(7, mount) + _map(9, labels)
         request = _field(1, sandbox) + _field(2, config) + _field(3, self._config)
         return self._channel.call("CreateContainer", _Bytes(request), pb.VersionRequest).version
 

@@ -6,7 +6,6 @@ Needs root and the packages containerd, runc and busybox-static; no network, no 
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -45,13 +44,6 @@ def test_an_empty_runtime(containerd: Containerd) -> None:
         version = runtime.version()
         assert (version.runtime, version.api) == ("containerd", "v1")
         assert version.version
-        status = runtime.status()
-        assert status.met("RuntimeReady") is True
-        assert status.met("NetworkReady") is False  # no CNI configuration
-        assert status.info == {}
-        info = runtime.status(verbose=True).info
-        assert {"config", "lastCNILoadStatus"} <= set(info)
-        assert json.loads(info["config"])["cni"]["confDir"] == str(containerd.base / "cni-net.d")
         assert (runtime.sandboxes(), runtime.containers()) == ((), ())
         with pytest.raises(NotFound):
             runtime.container_status(full_id(1))
@@ -83,18 +75,13 @@ def test_a_real_pod(containerd: Containerd, creator: Creator) -> None:
     with Runtime.connect(containerd.socket, deadline=deadline) as runtime:
         (pod,) = runtime.sandboxes()
         assert (pod.id, pod.name, pod.namespace, pod.uid) == (sandbox, "calico-node-x", "kube-system", "uid-1")
-        assert pod.ready and before <= pod.created_ns <= time.time_ns()
+        assert pod.ready
         assert pod.labels["io.kubernetes.pod.name"] == "calico-node-x"
         (seen,) = runtime.containers()
         assert (seen.id, seen.sandbox_id, seen.name, seen.attempt) == (first, sandbox, "calico-node", 0)
-        assert (seen.state, seen.image) == ("running", IMAGE)
-        status = runtime.container_status(first, verbose=True)
-        assert status.started_ns is not None and status.started_ns >= status.created_ns >= pod.created_ns
-        (mount,) = status.mounts
-        assert (mount.container_path, mount.host_path) == ("/host/net.d", str(host_path))
-        assert (mount.readonly, mount.propagation) == (False, "private")
-        assert status.pid is not None
-        assert b"trap" in Path(f"/proc/{status.pid}/cmdline").read_bytes()
+        assert seen.state == "running"
+        status = runtime.container_status(first)
+        assert status.started_ns is not None and status.started_ns >= status.created_ns >= before
 
     with RuntimeActs.connect(containerd.socket, deadline=deadline) as acts:
         # What the full id guards against: the runtime itself would take this for the container.
@@ -105,10 +92,9 @@ def test_a_real_pod(containerd: Containerd, creator: Creator) -> None:
         assert time.monotonic() - began < 8, "it exits on its signal, long before SIGKILL"
         assert acts.stop_container(first, 0) is Stopped.NOW
     with Runtime.connect(containerd.socket, deadline=deadline) as runtime:
-        ended = runtime.container_status(first, verbose=True)
+        ended = runtime.container_status(first)
         assert (ended.state, ended.exit_code) == ("exited", 7)
         assert ended.finished_ns is not None and ended.finished_ns > status.started_ns
-        assert ended.pid is None
 
     second = creator.container(sandbox, "calico-node", 1, IMAGE, host_path, "/host/net.d")
     creator.start(second)

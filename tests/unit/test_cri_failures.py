@@ -34,7 +34,6 @@ def verbs(fake: FakeRuntime) -> list[str]:
 def reads(runtime: Runtime) -> list[tuple[str, object]]:
     return [
         ("Version", runtime.version),
-        ("Status", runtime.status),
         ("ListPodSandbox", runtime.sandboxes),
         ("ListContainers", runtime.containers),
         ("ContainerStatus", lambda: runtime.container_status(full_id(2))),
@@ -47,7 +46,7 @@ def test_not_found(runtime: Runtime) -> None:
 
 
 def test_each_call_has_the_deadline(fake: FakeRuntime) -> None:
-    for verb in ("Version", "Status", "ListPodSandbox", "ListContainers", "ContainerStatus"):
+    for verb in ("Version", "ListPodSandbox", "ListContainers", "ContainerStatus"):
         fake.faults[verb] = fake.silence
     with Runtime.connect(str(fake.socket), deadline=0.2) as runtime:
         for verb, call in reads(runtime):
@@ -56,7 +55,7 @@ def test_each_call_has_the_deadline(fake: FakeRuntime) -> None:
                 call()  # type: ignore[operator]
             assert 0.15 < time.monotonic() - began < 20
             assert "look again" not in caught.value.hint
-    assert len(fake.calls) == 5
+    assert len(fake.calls) == 4
 
 
 def test_a_listener_that_says_nothing(tmp_path: Path) -> None:
@@ -129,12 +128,7 @@ def test_too_many_entries(fake: FakeRuntime, runtime: Runtime, over: int) -> Non
     count = channel.MAX_ENTRIES + over
     fake.faults["ListContainers"] = raw(b"\x0a\0" * count)
     fake.faults["ListPodSandbox"] = raw(b"\x0a\0" * count)
-    fake.faults["Status"] = raw(
-        pb.StatusResponse(status=pb.RuntimeStatus(conditions=[pb.RuntimeCondition()] * count)).SerializeToString()
-    )
-    mounts = pb.ContainerStatus(id=full_id(2), mounts=[pb.Mount()] * count)
-    fake.faults["ContainerStatus"] = raw(pb.ContainerStatusResponse(status=mounts).SerializeToString())
-    for verb, call in reads(runtime)[1:]:
+    for verb, call in reads(runtime)[1:3]:
         if over:
             with pytest.raises(errors.AnswerTooLarge, match=f"{verb} has {count} entries"):
                 call()  # type: ignore[operator]
@@ -157,10 +151,10 @@ def test_a_status_of_another_container(fake: FakeRuntime, runtime: Runtime, stat
 
 
 def test_empty_answers_are_empty(fake: FakeRuntime, runtime: Runtime) -> None:
-    for verb in ("Version", "Status", "ListPodSandbox", "ListContainers"):
+    for verb in ("Version", "ListPodSandbox", "ListContainers"):
         fake.faults[verb] = raw(b"")
     assert runtime.version() == types.Version(runtime="", version="", api="")
-    assert (runtime.status().conditions, runtime.sandboxes(), runtime.containers()) == ((), (), ())
+    assert (runtime.sandboxes(), runtime.containers()) == ((), ())
     fake.faults["ListContainers"] = raw(b"\x0a\0")
     (bare,) = runtime.containers()
     assert (bare.id, bare.name, bare.state) == ("", "", "created")

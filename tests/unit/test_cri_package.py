@@ -79,12 +79,12 @@ def test_who_looks_does_not_load_what_acts() -> None:
 def test_failures_print_nothing(fake: FakeRuntime) -> None:
     fake.faults["Version"] = raw(b"\xff")
     fake.faults["ListContainers"] = raw(b"\0" * (channel.MAX_ANSWER + 1))
-    fake.faults["Status"] = fake.silence
+    fake.faults["ListPodSandbox"] = fake.silence
     code = f"""
 from ostreewatchd.peers.cri.client import Runtime
 from ostreewatchd.peers.cri.errors import CriError
 with Runtime.connect({str(fake.socket)!r}, deadline=0.5) as runtime:
-    for call in (runtime.version, runtime.containers, runtime.status):
+    for call in (runtime.version, runtime.containers, runtime.sandboxes):
         try:
             call()
         except CriError as error:

@@ -6,20 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional, TypeVar
 
-import msgspec
-
 from . import runtime_pb2 as pb
 from .channel import MAX_ENTRIES, Client, check_id
 from .errors import AnswerTooLarge, AnswerUnclear
 from .types import (
-    Condition,
     ContainerState,
     ContainerStatus,
-    Mount,
-    Propagation,
     RuntimeContainer,
     Sandbox,
-    Status,
     Version,
 )
 
@@ -28,11 +22,6 @@ _STATES: Mapping[int, ContainerState] = {
     pb.CONTAINER_CREATED: "created",
     pb.CONTAINER_RUNNING: "running",
     pb.CONTAINER_EXITED: "exited",
-}
-_PROPAGATIONS: Mapping[int, Propagation] = {
-    pb.PROPAGATION_PRIVATE: "private",
-    pb.PROPAGATION_HOST_TO_CONTAINER: "host-to-container",
-    pb.PROPAGATION_BIDIRECTIONAL: "bidirectional",
 }
 
 Entry = TypeVar("Entry")
@@ -51,15 +40,6 @@ class Runtime(Client):
         answer = self._channel.call("Version", pb.VersionRequest(version="v1"), pb.VersionResponse)
         return Version(runtime=answer.runtime_name, version=answer.runtime_version, api=answer.runtime_api_version)
 
-    def status(self, verbose: bool = False) -> Status:
-        """The runtime's conditions; with `verbose` also its `info`, which may hold secrets."""
-        answer = self._channel.call("Status", pb.StatusRequest(verbose=verbose), pb.StatusResponse)
-        conditions = tuple(
-            Condition(type=each.type, met=each.status, reason=each.reason, message=each.message)
-            for each in self._bounded("Status", answer.status.conditions)
-        )
-        return Status(conditions=conditions, info=dict(answer.info))
-
     def sandboxes(self) -> tuple[Sandbox, ...]:
         """All sandboxes, also those that are not ready, in the runtime's order."""
         answer = self._channel.call("ListPodSandbox", pb.ListPodSandboxRequest(), pb.ListPodSandboxResponse)
@@ -70,20 +50,19 @@ class Runtime(Client):
         answer = self._channel.call("ListContainers", pb.ListContainersRequest(), pb.ListContainersResponse)
         return tuple(_container(each) for each in self._bounded("ListContainers", answer.containers))
 
-    def container_status(self, id: str, *, verbose: bool = False) -> ContainerStatus:
-        """One container by its full id; with `verbose` also its `pid`, at the price of a large answer.
+    def container_status(self, id: str) -> ContainerStatus:
+        """One container by its full id. Its free-form `info`, which may hold secrets, is never asked for.
 
         Raises NotFound if the runtime does not know it, and BadId if the id is no full one.
         """
-        request = pb.ContainerStatusRequest(container_id=check_id("container", id), verbose=verbose)
+        request = pb.ContainerStatusRequest(container_id=check_id("container", id))
         answer = self._channel.call("ContainerStatus", request, pb.ContainerStatusResponse)
         if answer.status.id != id:
             raise AnswerUnclear(
                 f"the runtime at {self._channel.socket}, asked for container {id}, told of another",
                 "this is a fault of the runtime: see its journal",
             )
-        self._bounded("ContainerStatus", answer.status.mounts)
-        return _status(answer.status, answer.info)
+        return _status(answer.status)
 
     def _bounded(self, verb: str, entries: Sequence[Entry]) -> Sequence[Entry]:
         if len(entries) > MAX_ENTRIES:
@@ -100,12 +79,9 @@ def _sandbox(each: pb.PodSandbox) -> Sandbox:
         name=each.metadata.name,
         namespace=each.metadata.namespace,
         uid=each.metadata.uid,
-        attempt=each.metadata.attempt,
         ready=each.state == pb.SANDBOX_READY,
-        created_ns=each.created_at,
         labels=dict(each.labels),
         annotations=dict(each.annotations),
-        handler=each.runtime_handler,
     )
 
 
@@ -115,15 +91,12 @@ def _container(each: pb.Container) -> RuntimeContainer:
         sandbox_id=each.pod_sandbox_id,
         name=each.metadata.name,
         attempt=each.metadata.attempt,
-        image=each.image.image,
         state=_STATES.get(each.state, "unknown"),
         created_ns=each.created_at,
-        labels=dict(each.labels),
-        annotations=dict(each.annotations),
     )
 
 
-def _status(status: pb.ContainerStatus, info: Mapping[str, str]) -> ContainerStatus:
+def _status(status: pb.ContainerStatus) -> ContainerStatus:
     finished = _time(status.finished_at)
     return ContainerStatus(
         id=status.id,
@@ -134,34 +107,9 @@ def _status(status: pb.ContainerStatus, info: Mapping[str, str]) -> ContainerSta
         started_ns=_time(status.started_at),
         finished_ns=finished,
         exit_code=None if finished is None else status.exit_code,
-        mounts=tuple(
-            Mount(
-                container_path=each.container_path,
-                host_path=each.host_path,
-                readonly=each.readonly,
-                propagation=_PROPAGATIONS.get(each.propagation, "unknown"),
-            )
-            for each in status.mounts
-        ),
-        pid=_pid(info),
     )
 
 
 def _time(nanoseconds: int) -> Optional[int]:
     # containerd sends 0 for "not yet"; a runtime that converts Go's zero time sends the year 1.
     return nanoseconds if nanoseconds > 0 else None
-
-
-class _Info(msgspec.Struct, frozen=True):
-    """All that is kept of the verbose text: the rest holds the container's environment, hence secrets."""
-
-    pid: int = 0
-
-
-def _pid(info: Mapping[str, str]) -> Optional[int]:
-    """The pid in the free-form `info["info"]`, as containerd and CRI-O write it; None if it is not there."""
-    try:
-        pid = msgspec.json.decode(info.get("info", "{}"), type=_Info).pid
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return pid if pid > 0 else None

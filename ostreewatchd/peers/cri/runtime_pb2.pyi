@@ -20,21 +20,12 @@ class ContainerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTAINER_RUNNING: _ClassVar[ContainerState]
     CONTAINER_EXITED: _ClassVar[ContainerState]
     CONTAINER_UNKNOWN: _ClassVar[ContainerState]
-
-class MountPropagation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    PROPAGATION_PRIVATE: _ClassVar[MountPropagation]
-    PROPAGATION_HOST_TO_CONTAINER: _ClassVar[MountPropagation]
-    PROPAGATION_BIDIRECTIONAL: _ClassVar[MountPropagation]
 SANDBOX_READY: PodSandboxState
 SANDBOX_NOTREADY: PodSandboxState
 CONTAINER_CREATED: ContainerState
 CONTAINER_RUNNING: ContainerState
 CONTAINER_EXITED: ContainerState
 CONTAINER_UNKNOWN: ContainerState
-PROPAGATION_PRIVATE: MountPropagation
-PROPAGATION_HOST_TO_CONTAINER: MountPropagation
-PROPAGATION_BIDIRECTIONAL: MountPropagation
 
 class VersionRequest(_message.Message):
     __slots__ = ("version",)
@@ -54,45 +45,6 @@ class VersionResponse(_message.Message):
     runtime_api_version: str
     def __init__(self, version: _Optional[str] = ..., runtime_name: _Optional[str] = ..., runtime_version: _Optional[str] = ..., runtime_api_version: _Optional[str] = ...) -> None: ...
 
-class StatusRequest(_message.Message):
-    __slots__ = ("verbose",)
-    VERBOSE_FIELD_NUMBER: _ClassVar[int]
-    verbose: bool
-    def __init__(self, verbose: bool = ...) -> None: ...
-
-class StatusResponse(_message.Message):
-    __slots__ = ("status", "info")
-    class InfoEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    STATUS_FIELD_NUMBER: _ClassVar[int]
-    INFO_FIELD_NUMBER: _ClassVar[int]
-    status: RuntimeStatus
-    info: _containers.ScalarMap[str, str]
-    def __init__(self, status: _Optional[_Union[RuntimeStatus, _Mapping]] = ..., info: _Optional[_Mapping[str, str]] = ...) -> None: ...
-
-class RuntimeStatus(_message.Message):
-    __slots__ = ("conditions",)
-    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
-    conditions: _containers.RepeatedCompositeFieldContainer[RuntimeCondition]
-    def __init__(self, conditions: _Optional[_Iterable[_Union[RuntimeCondition, _Mapping]]] = ...) -> None: ...
-
-class RuntimeCondition(_message.Message):
-    __slots__ = ("type", "status", "reason", "message")
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    STATUS_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    type: str
-    status: bool
-    reason: str
-    message: str
-    def __init__(self, type: _Optional[str] = ..., status: bool = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
-
 class ListPodSandboxRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -104,7 +56,7 @@ class ListPodSandboxResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[PodSandbox, _Mapping]]] = ...) -> None: ...
 
 class PodSandbox(_message.Message):
-    __slots__ = ("id", "metadata", "state", "created_at", "labels", "annotations", "runtime_handler")
+    __slots__ = ("id", "metadata", "state", "labels", "annotations")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -122,18 +74,14 @@ class PodSandbox(_message.Message):
     ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
-    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     ANNOTATIONS_FIELD_NUMBER: _ClassVar[int]
-    RUNTIME_HANDLER_FIELD_NUMBER: _ClassVar[int]
     id: str
     metadata: PodSandboxMetadata
     state: PodSandboxState
-    created_at: int
     labels: _containers.ScalarMap[str, str]
     annotations: _containers.ScalarMap[str, str]
-    runtime_handler: str
-    def __init__(self, id: _Optional[str] = ..., metadata: _Optional[_Union[PodSandboxMetadata, _Mapping]] = ..., state: _Optional[_Union[PodSandboxState, str]] = ..., created_at: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., runtime_handler: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., metadata: _Optional[_Union[PodSandboxMetadata, _Mapping]] = ..., state: _Optional[_Union[PodSandboxState, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PodSandboxMetadata(_message.Message):
     __slots__ = ("name", "uid", "namespace", "attempt")
@@ -158,38 +106,18 @@ class ListContainersResponse(_message.Message):
     def __init__(self, containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ...) -> None: ...
 
 class Container(_message.Message):
-    __slots__ = ("id", "pod_sandbox_id", "metadata", "image", "state", "created_at", "labels", "annotations")
-    class LabelsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    class AnnotationsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    __slots__ = ("id", "pod_sandbox_id", "metadata", "state", "created_at")
     ID_FIELD_NUMBER: _ClassVar[int]
     POD_SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
-    IMAGE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
-    LABELS_FIELD_NUMBER: _ClassVar[int]
-    ANNOTATIONS_FIELD_NUMBER: _ClassVar[int]
     id: str
     pod_sandbox_id: str
     metadata: ContainerMetadata
-    image: ImageSpec
     state: ContainerState
     created_at: int
-    labels: _containers.ScalarMap[str, str]
-    annotations: _containers.ScalarMap[str, str]
-    def __init__(self, id: _Optional[str] = ..., pod_sandbox_id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., state: _Optional[_Union[ContainerState, str]] = ..., created_at: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., pod_sandbox_id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., state: _Optional[_Union[ContainerState, str]] = ..., created_at: _Optional[int] = ...) -> None: ...
 
 class ContainerMetadata(_message.Message):
     __slots__ = ("name", "attempt")
@@ -199,37 +127,20 @@ class ContainerMetadata(_message.Message):
     attempt: int
     def __init__(self, name: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
-class ImageSpec(_message.Message):
-    __slots__ = ("image",)
-    IMAGE_FIELD_NUMBER: _ClassVar[int]
-    image: str
-    def __init__(self, image: _Optional[str] = ...) -> None: ...
-
 class ContainerStatusRequest(_message.Message):
-    __slots__ = ("container_id", "verbose")
+    __slots__ = ("container_id",)
     CONTAINER_ID_FIELD_NUMBER: _ClassVar[int]
-    VERBOSE_FIELD_NUMBER: _ClassVar[int]
     container_id: str
-    verbose: bool
-    def __init__(self, container_id: _Optional[str] = ..., verbose: bool = ...) -> None: ...
+    def __init__(self, container_id: _Optional[str] = ...) -> None: ...
 
 class ContainerStatusResponse(_message.Message):
-    __slots__ = ("status", "info")
-    class InfoEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    __slots__ = ("status",)
     STATUS_FIELD_NUMBER: _ClassVar[int]
-    INFO_FIELD_NUMBER: _ClassVar[int]
     status: ContainerStatus
-    info: _containers.ScalarMap[str, str]
-    def __init__(self, status: _Optional[_Union[ContainerStatus, _Mapping]] = ..., info: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, status: _Optional[_Union[ContainerStatus, _Mapping]] = ...) -> None: ...
 
 class ContainerStatus(_message.Message):
-    __slots__ = ("id", "metadata", "state", "created_at", "started_at", "finished_at", "exit_code", "mounts")
+    __slots__ = ("id", "metadata", "state", "created_at", "started_at", "finished_at", "exit_code")
     ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -237,7 +148,6 @@ class ContainerStatus(_message.Message):
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
-    MOUNTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     metadata: ContainerMetadata
     state: ContainerState
@@ -245,20 +155,7 @@ class ContainerStatus(_message.Message):
     started_at: int
     finished_at: int
     exit_code: int
-    mounts: _containers.RepeatedCompositeFieldContainer[Mount]
-    def __init__(self, id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., state: _Optional[_Union[ContainerState, str]] = ..., created_at: _Optional[int] = ..., started_at: _Optional[int] = ..., finished_at: _Optional[int] = ..., exit_code: _Optional[int] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ...) -> None: ...
-
-class Mount(_message.Message):
-    __slots__ = ("container_path", "host_path", "readonly", "propagation")
-    CONTAINER_PATH_FIELD_NUMBER: _ClassVar[int]
-    HOST_PATH_FIELD_NUMBER: _ClassVar[int]
-    READONLY_FIELD_NUMBER: _ClassVar[int]
-    PROPAGATION_FIELD_NUMBER: _ClassVar[int]
-    container_path: str
-    host_path: str
-    readonly: bool
-    propagation: MountPropagation
-    def __init__(self, container_path: _Optional[str] = ..., host_path: _Optional[str] = ..., readonly: bool = ..., propagation: _Optional[_Union[MountPropagation, str]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., state: _Optional[_Union[ContainerState, str]] = ..., created_at: _Optional[int] = ..., started_at: _Optional[int] = ..., finished_at: _Optional[int] = ..., exit_code: _Optional[int] = ...) -> None: ...
 
 class StopContainerRequest(_message.Message):
     __slots__ = ("container_id", "timeout")
