@@ -24,6 +24,7 @@ _KEPT = """
 Binder.kind Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.usr_class Live.usr_overlay Node.platform
 PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy
 Step.kind Subject.kind Switch.root SystemView.state
+Change.action Change.rule ConfigFile.of Decision.action Program.role Runtime.kind
 """
 _NAMES = """
 Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name Container.sandbox_id
@@ -37,6 +38,9 @@ Settings.cni_directories Sight.deployment Sight.names Snapshot.cni_directories S
 StaticPod.manifest StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id
 Subject.namespace Subject.pod Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id Unreadable.path
 VmSandbox.sandbox_id VmSandbox.shim
+ConfigFile.path ConfigFile.settings Decision.unit Handler.name Handler.path Handler.rest Handler.root InFlight.creating
+InFlight.terminating Program.path Runtime.default_handler Runtime.loaded_default Runtime.types_missing Runtime.used
+Service.held_at Service.unit
 """
 _TEXTS = """
 Finding.evidence Finding.reason Finding.remedy Flag.means History.problem History.set_aside KubeletView.problem
@@ -44,6 +48,8 @@ Live.etc_mount Live.fingerprint Live.partial Live.usr_mount Node.kernel Ostree.n
 Ostree.unlocked PastAct.because PastAct.proof Pause.problem Pause.why Problem.what Problem.where
 Refusal.because Refusal.ends RpmOstreeView.problem RpmOstreeView.title RuntimeView.problem Sight.mount Sight.problem
 Snapshot.torn Step.because Step.larger Step.smaller Switch.fingerprint SystemView.problem Unreadable.what
+Change.because ConfigFile.problem Decision.along Decision.larger Decision.smaller Runtime.cni_missing Runtime.flags
+Runtime.version Runtime.version_on_disk
 """
 
 KINDS: Mapping[str, Kind] = {

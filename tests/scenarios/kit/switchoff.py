@@ -17,6 +17,9 @@ from tests.unit.sources import Module, modules
 
 _JUDGE = "ostreewatchd.judge"
 _PLAN = "ostreewatchd.plan"
+_OF_A_RUNTIME = (f"{_JUDGE}.runtime.", f"{_PLAN}.runtime.", f"{_PLAN}.runtimerefusals.")
+"""What judges the evidence on a runtime, which no Snapshot has yet: its tests are test_runtime_decision.py and
+test_runtime_refusals.py."""
 
 
 class Case(NamedTuple):
@@ -37,7 +40,11 @@ class Mutant(NamedTuple):
 
 def judged_modules() -> tuple[Module, ...]:
     """The rules, and the plan: in an order in which each finds those loaded that it imports."""
-    found = {one.name: one for one in modules() if one.name.startswith((_JUDGE, _PLAN))}
+    found = {
+        one.name: one
+        for one in modules()
+        if one.name.startswith((_JUDGE, _PLAN)) and not f"{one.name}.".startswith(_OF_A_RUNTIME)
+    }
     needs = {name: set(_imported(one, frozenset(found))) - {name} for name, one in found.items()}
     ordered: list[Module] = []
     while found:
