@@ -75,10 +75,11 @@ class RpmOstreeWatch:
             await self._pause(failures)
 
     async def _pause(self, failures: int) -> None:
-        self._again.clear()
         seconds = self._pauses[failures - 1] if failures <= len(self._pauses) else None
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._again.wait(), seconds)
+        # Not before: what was asked for during an attempt that failed holds.
+        self._again.clear()
 
     async def _listen(self) -> str:
         """Until the connection is lost: why. Raises BusError."""
