@@ -90,6 +90,8 @@ class Curer:
             return self._conclude(act, step.subject, Outcome(name, "another switch came before the stop"))
         if again.torn:
             return left(again.torn)
+        if begun is not None and again.container(step.subject.container_id) is None:
+            return left("what an earlier run asked for came between two looks")  # The next look has its proof.
         if not self._still_owed(again, step):
             return self._conclude(act, step.subject, Outcome("not-needed", "a second look no longer found it stale"))
         if settle.in_progress(again.flags, complete=settle.complete(again), cap=self._settings.settle_cap):

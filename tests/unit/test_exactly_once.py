@@ -13,6 +13,7 @@ import pytest
 
 from ostreewatchd.ledger import read
 from ostreewatchd.model import Exit, Settings
+from ostreewatchd.remediation import cure
 from ostreewatchd.remediation.loop import Result, remediate
 from ostreewatchd.report.journal import Journal
 from tests.fakes.journald import FakeJournal
@@ -161,3 +162,31 @@ def test_a_crash_and_then_another_switch(folder: Path) -> None:
         assert result.status == Exit.NOTHING_OWED, (moment, hook.at, result)
         assert "not-cured" not in runs.outcomes(), (moment, hook.at, runs.outcomes())
         assert all(subject.shows == node.generation for subject in node.subjects)
+
+
+@pytest.mark.parametrize("comes_back", ["fresh", "stale"])
+def test_the_stop_of_a_killed_run_comes_between_two_looks_of_the_next(
+    comes_back: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The act is the product's own, and counts: it gets its proof, and is not called needless."""
+    monkeypatch.setattr(cure, "_may_still_come", lambda *_: True)  # The next run is there at once.
+    node = two_writers(comes_back=comes_back)()
+    looks = itertools.count(1)
+
+    def killed(moment: str) -> None:
+        if moment == "before-stop":
+            raise Crash(moment)
+
+    def late(moment: str) -> None:
+        if moment == "look" and next(looks) == 2:
+            node._end(node.subjects[0])
+
+    runs = Runs(node, folder)
+    node.hook = killed
+    with pytest.raises(Crash):
+        runs.once()
+    node.hook = late
+    result = runs.once()
+    assert runs.outcomes()[0] == ("cured" if comes_back == "fresh" else "not-cured")
+    assert result.status == (Exit.NOTHING_OWED if comes_back == "fresh" else Exit.NOT_CURED)
+    assert node.stops[1, "calico-node"] == 1
