@@ -12,8 +12,9 @@ import msgspec
 
 from ostreewatchd.model import Bind, Certificate, Container, Reference
 from ostreewatchd.observe.host import Host
+from ostreewatchd.observe.roots import Roots
 from ostreewatchd.parse import x509
-from ostreewatchd.parse.mountinfo import Mounts, MountTable, covers
+from ostreewatchd.parse.mountinfo import covers
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.paths import Root
 
@@ -23,7 +24,11 @@ _MAX_FILES = 64
 
 
 def with_certificates(
-    host: Host, containers: Sequence[Container], references: Sequence[Reference], directories: Iterable[str]
+    host: Host,
+    containers: Sequence[Container],
+    references: Sequence[Reference],
+    directories: Iterable[str],
+    roots: Roots,
 ) -> tuple[list[Container], list[Reference]]:
     """The same, with the certificates of those that differ: nothing is read as long as all are the host's own."""
     places = tuple(directories)
@@ -34,7 +39,7 @@ def with_certificates(
         binds = [bind for bind in container.binds if _is_old(bind, now, places)]
         if binds:
             stale.update(bind.host_path for bind in binds)
-            changed.append(_of_container(container, binds))
+            changed.append(_of_container(container, binds, roots))
         else:
             changed.append(container)
     if not stale:
@@ -53,10 +58,10 @@ def _is_old(bind: Bind, now: dict[str, Reference], places: tuple[str, ...]) -> b
     return reference is not None and mine is not None and reference.sight.identity not in (None, mine)
 
 
-def _of_container(container: Container, binds: Sequence[Bind]) -> Container:
+def _of_container(container: Container, binds: Sequence[Bind], roots: Roots) -> Container:
     try:
         data = proc.read(container.pid, "mountinfo")
-        root = proc.root(container.pid, MountTable(Mounts(data))) if data else None
+        root = roots.open(container.pid, roots.table(data)) if data else None
     except proc.Unreadable:
         return container
     if root is None:

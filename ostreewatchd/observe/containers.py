@@ -17,9 +17,11 @@ from ostreewatchd.observe.host import Host, only_on, sight
 from ostreewatchd.observe.owners import Owners
 from ostreewatchd.observe.places import Place, Places
 from ostreewatchd.observe.processes import ContainerProcess, Processes
+from ostreewatchd.observe.roots import Roots
 from ostreewatchd.parse.containermounts import receives_mounts
-from ostreewatchd.parse.mountinfo import Mounts, MountTable
+from ostreewatchd.parse.mountinfo import MountTable
 from ostreewatchd.peers import proc
+from ostreewatchd.peers.aside import Aside
 from ostreewatchd.peers.paths import Root, What
 from ostreewatchd.platforms import MovingLink, Platform
 
@@ -38,7 +40,7 @@ class _Known(NamedTuple):
     container: Optional[Container]
     """None: it holds nothing of the host's tree."""
     receives: bool
-    """Whether the host's later mounts can reach it, or say something about what it holds."""
+    """Whether the host's later mounts can reach it."""
     moving: tuple[tuple[str, Optional[What]], ...] = ()
     """What was at its paths, or that nothing was: they can become something else without a mount."""
     subpaths: frozenset[str] = frozenset()
@@ -48,6 +50,8 @@ class _Known(NamedTuple):
     has the host's `/`) only `moving` tells; what it mounts at other places is seen when all is looked at anew."""
     devices: frozenset[int] = frozenset()
     """On the ways to its paths, where `table` is None: another one may be of a filesystem that does not answer."""
+    again: bool = False
+    """What is at its paths only a child can tell: nothing of it holds until the next look."""
 
 
 class Found(NamedTuple):
@@ -60,12 +64,16 @@ class Found(NamedTuple):
     daemons: list[Daemon]
     vm_sandboxes: list[VmSandbox]
     problems: list[Problem]
+    roots: Roots
+    """For what else is asked of processes at this look."""
 
 
 class ContainerLooker:
     """Finds containers; kept by the watcher from look to look."""
 
-    def __init__(self, *, remember: bool) -> None:
+    def __init__(self, *, remember: bool, aside: Optional[Aside] = None) -> None:
+        """`aside`: kept by who makes one of these for each look."""
+        self._aside = aside if aside is not None else Aside()
         self._processes = Processes(remember=remember, helper=helper)
         self._remember = remember
         self._known: dict[ContainerProcess, _Known] = {}
@@ -96,14 +104,16 @@ class ContainerLooker:
                 gc.enable()
 
     def _look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
+        self._aside.begin()
         problems: list[Problem] = []
         owners = Owners(host, platform, problems)
         holders = {one.container_id for one, known in self._known.items() if known.container or known.receives}
         processes, troubles = self._processes.look(host, owners.first_process, holders)
         problems += troubles
-        watched = (*_WATCHED_TREES, *cni_directories)
-        looker = _Look(host, owners, self._remember, watched, platform.links, problems)
         standing = daemons(self._processes.helpers, host, platform)
+        roots = Roots(host, standing, self._aside)
+        watched = (*_WATCHED_TREES, *cni_directories)
+        looker = _Look(host, owners, roots, self._remember, watched, platform.links, problems)
         machines = vm_sandboxes(self._processes.helpers, host, owners, self._vm_sandboxes)
         no_new_mounts = host.table.mounts.leading == self._leading
         if looker.shape != self._shape:
@@ -120,13 +130,13 @@ class ContainerLooker:
             if one is None:
                 continue
             # Else it is to be said again, or has gone by then.
-            if self._remember and not process.doubt and len(problems) == before:
+            if self._remember and not process.doubt and not one.again and len(problems) == before:
                 known[process] = one
             if one.container is not None:
                 containers.append(made_by(one.container, one.subpaths, standing))
         self._known, self._leading, self._vm_sandboxes = known, host.table.mounts.leading, machines
         containers.sort(key=lambda one: (one.pod.namespace, one.pod.name, one.name, one.id))
-        return Found(len(processes), containers, standing, list(machines.values()), problems)
+        return Found(len(processes), containers, standing, list(machines.values()), problems, roots)
 
 
 def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
@@ -135,6 +145,8 @@ def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
     try:
         if known.table is not None and hash(proc.read(process.pid, "mountinfo")) != known.table:
             return False
+        if not known.moving:
+            return True
         root = proc.root(process.pid)
         if root is None:
             return False
@@ -153,11 +165,13 @@ class _Look:
         self,
         host: Host,
         owners: Owners,
+        roots: Roots,
         remember: bool,
         watched: Sequence[str],
         links: Sequence[MovingLink],
         problems: list[Problem],
     ) -> None:
+        self._roots = roots
         self._watched = watched
         self._problems = problems
         self._remember = remember
@@ -194,33 +208,34 @@ class _Look:
         if not mounts:
             return _Known(None, receives)
         stat = proc.stat(process.pid)
-        root = proc.root(process.pid)
-        if stat is None or root is None:
+        if stat is None:
+            return None
+        if stat.command.startswith("runc:[") and proc.boottime() - stat.start_ticks / proc.TICKS < _IS_BEING_MADE:
+            return None  # Its mounts are still the host's. Not for long: anybody may take that name.
+        binder_namespace = proc.mount_namespace(stat.parent)
+        if binder_namespace is None:
+            return None
+        if binder_namespace == process.mount_namespace:
+            # Its parent is in the container too: compared with that it would always be fresh.
+            self._problems.append(Problem(where=where, what="its first process was not found"))
+            return None
+        spec = self._owners.bundle(process.container_id)
+        if spec is not None and spec.is_sandbox:
+            return _Known(None, False)
+        noted = self._owners.first_process(process.container_id) if spec is not None else None
+        if noted is not None and noted != process.pid:
+            if self._owners.is_in(noted, process.container_id):
+                return self._instead(process, noted)
+            process = process._replace(doubt=True)
+            what = f"its runtime noted process {noted} as its first one, which is not in its cgroup"
+            self._problems.append(Problem(where=where, what=what))
+        places = self._places.find(mounts, spec, where)
+        table = self._roots.table(data, [place.path for place in places])
+        places = self._places.seen(places, table)
+        root = self._roots.open(process.pid, table)
+        if root is None:
             return None
         with root:
-            if stat.command.startswith("runc:[") and proc.boottime() - stat.start_ticks / proc.TICKS < _IS_BEING_MADE:
-                return None  # Its mounts are still the host's. Not for long: anybody may take that name.
-            binder_namespace = proc.mount_namespace(stat.parent)
-            if binder_namespace is None:
-                return None
-            if binder_namespace == process.mount_namespace:
-                # Its parent is in the container too: compared with that it would always be fresh.
-                self._problems.append(Problem(where=where, what="its first process was not found"))
-                return None
-            spec = self._owners.bundle(process.container_id)
-            if spec is not None and spec.is_sandbox:
-                return _Known(None, False)
-            noted = self._owners.first_process(process.container_id) if spec is not None else None
-            if noted is not None and noted != process.pid:
-                if self._owners.is_in(noted, process.container_id):
-                    return self._instead(process, noted)
-                process = process._replace(doubt=True)
-                what = f"its runtime noted process {noted} as its first one, which is not in its cgroup"
-                self._problems.append(Problem(where=where, what=what))
-            places = self._places.find(mounts, spec, where)
-            table = MountTable(Mounts(data, [place.path for place in places]))
-            root.mounts = table
-            places = self._places.seen(places, table)
             # Before the rest: what changes meanwhile differs at the next look.
             met: set[int] = set()
             root.step = met.add if self._remember and len(data) > _SMALL else None
@@ -263,9 +278,8 @@ class _Look:
             binds=tuple(sorted(binds, key=lambda bind: (bind.path, bind.host_path))),
         )
         subpaths = frozenset(place.path for place in places if place.subpath)
-        receives = receives or not all(self._places.is_of_deployment(place.mount) for place in places)
         known_by = hash(data) if len(data) <= _SMALL else None
-        return _Known(container, receives, moving, subpaths, known_by, frozenset(met))
+        return _Known(container, receives, moving, subpaths, known_by, frozenset(met), root.led_aside)
 
 
 def _moving(root: Root, table: MountTable, places: Iterable[Place]) -> tuple[tuple[str, Optional[What]], ...]:

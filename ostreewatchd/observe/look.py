@@ -101,8 +101,8 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     host, platform, directories = first.host, first.platform, first.cni_directories
     now, now_boottime = time.time(), proc.boottime()
     seen = looker.look(host, platform, directories)
-    found, trouble = references(host, seen.containers, seen.daemons, directories)
-    containers, found = with_certificates(host, seen.containers, found, platform.pki)
+    found, trouble = references(host, seen.containers, seen.daemons, directories, seen.roots)
+    containers, found = with_certificates(host, seen.containers, found, platform.pki, seen.roots)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
     answers = deep.ask(host, platform, seen.daemons) if deep else None

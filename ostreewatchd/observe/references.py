@@ -8,14 +8,18 @@ from collections.abc import Iterable, Sequence
 
 from ostreewatchd.model import Container, Daemon, Problem, Reference, Sight
 from ostreewatchd.observe.host import Host, sight
-from ostreewatchd.parse.mountinfo import Mounts, MountTable
+from ostreewatchd.observe.roots import Roots
 from ostreewatchd.peers import proc
 
 _TREES = ("/usr", "/etc")
 
 
 def references(
-    host: Host, containers: Iterable[Container], daemons: Iterable[Daemon], cni_directories: Sequence[str]
+    host: Host,
+    containers: Iterable[Container],
+    daemons: Iterable[Daemon],
+    cni_directories: Sequence[str],
+    roots: Roots,
 ) -> tuple[list[Reference], list[Problem]]:
     """One reference per host path and mount namespace that makes binds, PID 1's always among them. What a daemon in a
     namespace of its own would give to containers that are yet to come, its view of the trees tells."""
@@ -38,22 +42,22 @@ def references(
         if namespace == host.namespace:
             seen = {path: sight(host.root, host.table, path, list_names=path in cni_directories) for path in paths}
         else:
-            seen, trouble = _elsewhere(binders[namespace], paths)
+            seen, trouble = _elsewhere(binders[namespace], paths, roots)
             problems += trouble
         for path in sorted(paths):
             found.append(Reference(host_path=path, mount_namespace=namespace, sight=seen[path]))
     return found, problems
 
 
-def _elsewhere(pid: int, paths: Iterable[str]) -> tuple[dict[str, Sight], list[Problem]]:
+def _elsewhere(pid: int, paths: Iterable[str], roots: Roots) -> tuple[dict[str, Sight], list[Problem]]:
     try:
-        data, root = proc.read(pid, "mountinfo"), proc.root(pid)
+        data = proc.read(pid, "mountinfo") or b""
+        table = roots.table(data)
+        root = roots.open(pid, table) if data else None
     except proc.Unreadable as error:
         why = Sight(problem=error.what)
         return dict.fromkeys(paths, why), [Problem(where=f"process {pid}", what=error.what)]
-    if not data or root is None:
+    if root is None:
         return {path: Sight(problem=f"process {pid} has ended") for path in paths}, []
     with root:
-        table = MountTable(Mounts(data))
-        root.mounts = table
         return {path: sight(root, table, path) for path in paths}, []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional, Union, overload
 
 _DELETED = "//deleted"
@@ -76,6 +76,9 @@ _LOCAL = "ext2 ext3 ext4 xfs btrfs f2fs bcachefs erofs squashfs overlay tmpfs ra
 SAFE_FILESYSTEMS = frozenset(_LOCAL.split(" "))
 """Filesystems on which a lookup cannot hang. All others are not touched: a lookup there cannot be interrupted."""
 _SAFE = frozenset(name.encode() for name in SAFE_FILESYSTEMS)
+_IN_MEMORY = frozenset((b"tmpfs", b"ramfs"))
+"""The safe ones that have nothing behind them. What the others have (a layer, a disk, a file behind a loop device) may
+be of a filesystem that does not answer: then they do not either."""
 KERNEL_FILESYSTEMS = frozenset(("proc", "sysfs"))
 """Safe for a file that is asked for by its name: the kernel itself answers."""
 
@@ -92,9 +95,16 @@ class Mounts(Sequence[Mount]):
     """The lines of a mountinfo that are whole, in file order (which is not stacking order). Each is parsed when
     it is asked for: of the thousands of a node a look needs ten. A line is named by where it starts."""
 
-    def __init__(self, data: bytes, ways: Optional[Iterable[str]] = None, *, whole: bool = True) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        ways: Optional[Iterable[str]] = None,
+        *,
+        whole: bool = True,
+        is_hosts: Optional[Callable[[bytes, bool], bool]] = None,
+    ) -> None:
         """`ways`: only the mounts that a lookup of one of these paths can meet. `whole=False`: those ASIDE are
-        left for when somebody asks."""
+        left for when somebody asks. `is_hosts`: `has` of the host's mounts, where these are others'."""
         wanted = None if ways is None else {_encode(point) for path in ways for point in _prefixes(path)}
         self._data = data
         self._made: dict[int, Mount] = {}
@@ -108,6 +118,8 @@ class Mounts(Sequence[Mount]):
         aside: set[bytes] = set()
         elsewhere: set[bytes] = set()
         doubtful: set[bytes] = set()
+        own: dict[int, bytes] = {}
+        devices: set[bytes] = set()
         leading, roots = [], []
         starts, ids, children, start = self._starts, self.ids, self.children, 0
         for line in io.BytesIO(data):  # A line at a time: all at once would take their memory twice.
@@ -125,8 +137,12 @@ class Mounts(Sequence[Mount]):
                 continue
             if b"\\" in point:
                 point = _encode(unescape(_decode(point)))
-            if rest[dash:end] not in _SAFE:
+            kind = rest[dash:end]
+            if kind not in _SAFE:
                 doubtful.add(point)
+            is_known = is_hosts is None or kind in _IN_MEMORY or (kind not in _SAFE and point != b"/")
+            if not is_known and is_hosts is not None and not is_hosts(device, point == b"/"):
+                own[number] = point
             if not whole:
                 is_aside = point.startswith(_ASIDE)
                 if rest.startswith(b"overlay ", dash):
@@ -137,6 +153,7 @@ class Mounts(Sequence[Mount]):
                     continue
             starts.append(here)
             ids[number] = here
+            devices.add(device)
             if point == b"/":
                 roots.append((number, parent, here))
             else:
@@ -149,6 +166,11 @@ class Mounts(Sequence[Mount]):
         """Devices of overlays that are mounted ASIDE only. Not known of a whole table."""
         self.doubtful = frozenset(map(_decode, doubtful))
         """Where a filesystem that may not answer is mounted, seen or covered by another mount."""
+        self.own = frozenset(own)
+        """Ids of mounts of what the host does not have, and that may have something behind it that does not answer."""
+        self.own_points = frozenset(map(_decode, own.values()))
+        """Where those are, seen or covered."""
+        self._devices_in_tree = devices
         self.leading = leading
         """The lines that can lead to a deployment. Not known of a whole table."""
 
@@ -204,6 +226,11 @@ class Mounts(Sequence[Mount]):
         at = self._data.find(f" mnt:[{namespace}] ".encode())
         mount = self.at(self._data.rfind(b"\n", 0, at) + 1) if at >= 0 else None
         return mount.point if mount is not None and mount.fstype == "nsfs" else ""
+
+    def has(self, device: bytes, anywhere: bool) -> bool:
+        """Whether a filesystem is mounted in what `whole=False` leaves; or `anywhere`, as a container's root is: ASIDE
+        a container can have its own mounts appear (mountPropagation Bidirectional)."""
+        return device in self._devices_in_tree or (anywhere and b" %b /" % device in self._data)
 
     def on_device(self, device: str) -> list[Mount]:
         """Those of one filesystem."""
@@ -281,6 +308,14 @@ class MountTable:
             if mount.point != "/" and mount.fstype not in SAFE_FILESYSTEMS | KERNEL_FILESYSTEMS:
                 return mount
         return None
+
+    def own(self, place: str) -> Optional[Mount]:
+        """What is seen at `place`, if the host does not have it and it may not answer although it is of a kind that
+        is safe by itself."""
+        if place not in self.mounts.own_points:
+            return None
+        mount = self.visible(place)
+        return mount if mount is not None and mount.id in self.mounts.own else None
 
     def by_id(self, mount_id: Optional[int]) -> Optional[Mount]:
         """The mount with this id; None if there is none, or no id is known."""

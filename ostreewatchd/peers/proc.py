@@ -12,6 +12,7 @@ from typing import Optional
 from ostreewatchd.parse import stat as stat_file
 from ostreewatchd.parse.mountinfo import MountTable
 from ostreewatchd.parse.stat import ProcessStat
+from ostreewatchd.peers.aside import Aside
 from ostreewatchd.peers.paths import Root
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -96,10 +97,10 @@ def stat(pid: int) -> Optional[ProcessStat]:
     return stat_file.parse(data) if data else None
 
 
-def root(pid: int, mounts: Optional[MountTable] = None) -> Optional[Root]:
-    """The root directory of the process, to resolve paths in; `mounts` as in Root. Raises Unreadable."""
+def root(pid: int, mounts: Optional[MountTable] = None, aside: Optional[Aside] = None) -> Optional[Root]:
+    """The root directory of the process, to resolve paths in; the rest as in Root. Raises Unreadable."""
     try:
-        return Root(f"/proc/{pid}/root", mounts)
+        return Root(f"/proc/{pid}/root", mounts, aside)
     except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
         return None
     except OSError as error:

@@ -11,6 +11,7 @@ from ostreewatchd.model import History, Settings, Snapshot, Step
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.deep import DeepLook
 from ostreewatchd.observe.look import look
+from ostreewatchd.peers.aside import Aside
 from ostreewatchd.peers.hostmounts import HostMounts
 
 
@@ -34,11 +35,12 @@ class RealWorld:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._mounts = HostMounts()
+        self._aside = Aside()
 
     def look(self, history: History, *, deep: bool) -> Snapshot:
         return look(
             self._settings,
-            ContainerLooker(remember=False),
+            ContainerLooker(remember=False, aside=self._aside),
             history,
             deep=DeepLook() if deep else None,
             mounts=self._mounts,

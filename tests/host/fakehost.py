@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ostreewatchd.model import History, Settings, Snapshot
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.look import look
+from ostreewatchd.peers.aside import Aside
 from tests.host.namespace import cgroup_roots, token
 
 CNI = "/etc/cni/net.d"
@@ -82,7 +83,8 @@ class FakeHost:
         os.chroot(root)
         os.chdir("/")
         os.makedirs(self.bundles)
-        self._looker = ContainerLooker(remember=True)
+        self.aside = Aside()
+        self._looker = ContainerLooker(remember=True, aside=self.aside)
         self._serial = 0
 
     def _plant(self, physical: Path) -> None:
@@ -239,8 +241,8 @@ class FakeHost:
         return look(Settings(), self._looker, History())
 
     def look_anew(self) -> Snapshot:
-        """A look without memory."""
-        looker = ContainerLooker(remember=False)
+        """A look without memory, but for what did not answer."""
+        looker = ContainerLooker(remember=False, aside=self.aside)
         try:
             return look(Settings(), looker, History())
         finally:

@@ -7,6 +7,7 @@ import pytest
 
 from ostreewatchd.parse.containermounts import Sysroot, host_path_of, inside_deployment, sysroots
 from ostreewatchd.parse.mountinfo import (
+    Mounts,
     MountTable,
     covers,
     deployment_of,
@@ -289,6 +290,55 @@ def test_where_a_walk_stops(place: str, stops: bool) -> None:
     else:
         assert host.stops(place) is None
     assert host.unsafe(place) is not None, "the root is a network's"
+
+
+HOSTS = """\
+1 0 8:1 / / rw - ext4 /dev/sda1 rw
+2 1 8:1 /var /var rw - ext4 /dev/sda1 rw
+3 1 0:20 / /usr ro - overlay overlay ro
+4 1 0:21 / /run rw - tmpfs tmpfs rw
+5 4 0:40 / /run/containerd/io.containerd.runtime.v2.task/k8s.io/x/rootfs rw - overlay overlay rw
+6 2 7:3 / /var/lib/kubelet/pods/y/volumes/v rw - ext4 /dev/loop3 rw
+7 2 0:41 / /var/lib/containers/storage/overlay/z/merged rw - fuse.fuse-overlayfs fuse-overlayfs rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "at_root", "elsewhere"),
+    [
+        ("0:40", "overlay", False, True),  # A container's root; elsewhere it may be what a container let appear there.
+        ("7:3", "ext4", False, True),
+        ("0:41", "fuse.fuse-overlayfs", False, False),  # As the storage driver of the host. Elsewhere never touched.
+        ("0:20", "overlay", False, False),
+        ("8:1", "ext4", False, False),
+        ("0:50", "overlay", True, True),
+        ("7:4", "xfs", True, True),  # A loop device may be of a file on what does not answer.
+        ("0:51", "btrfs", True, True),
+        ("0:52", "tmpfs", False, False),
+        ("0:53", "fuse", True, False),
+        ("0:54", "nfs4", True, False),
+        ("0:5", "overlay", True, True),
+        ("0:55", "proc", True, False),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_only_a_container_has(device: str, kind: str, at_root: bool, elsewhere: bool, whole: bool) -> None:
+    """Invariant 8: an overlay, or a disk, may have behind it what does not answer, memory has nothing behind it, and
+    what never is safe is not touched in any case."""
+    host = Mounts(HOSTS.encode(), whole=False)
+    root = "30 20 0:40 / / rw - overlay overlay rw"
+
+    def own(line: str, place: str) -> bool:
+        lines = f"{line}\n" if place == "/" else f"{root}\n{line}\n"
+        ways = None if whole else [f"{place}/a"]
+        mount = MountTable(Mounts(lines.encode(), ways, is_hosts=host.has)).own(place)
+        assert mount is None or mount.device == device
+        return mount is not None
+
+    assert own(f"31 30 {device} / / rw - {kind} x rw", "/") == at_root
+    assert own(f"31 30 {device} /sub /host/etc rw - {kind} x rw", "/host/etc") == elsewhere
+    covered = f"31 30 {device} / /host/etc rw - {kind} x rw\n32 31 0:60 / /host/etc rw - tmpfs tmpfs rw"
+    assert not own(covered, "/host/etc")
 
 
 def test_what_stands_on_the_root_is_not_seen() -> None:

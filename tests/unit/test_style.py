@@ -160,11 +160,15 @@ def _tells(node: ast.ExceptHandler) -> bool:
     return any(isinstance(one, ast.Name) and one.id == "last_words" for one in ast.walk(node))
 
 
+_FORKS = "ostreewatchd/peers/aside.py"
+"""Its child must not return into its parent's program."""
+
+
 def test_nothing_but_a_launcher_ends_the_interpreter() -> None:
     wrong = [
         f"{one.where}:{node.lineno}"
         for one in modules()
-        if not one.where.endswith("/__main__.py")
+        if not one.where.endswith("/__main__.py") and one.where != _FORKS
         for node in ast.walk(one.tree)
         if (isinstance(node, ast.Attribute) and node.attr in ("exit", "_exit") and _name(node.value) in ("sys", "os"))
         or (isinstance(node, ast.Name) and node.id in ("exit", "quit", "SystemExit"))
