@@ -30,7 +30,7 @@ def test_a_pause_holds_until_it_is_ended(node: Node) -> None:
     """It outlives the watcher, is shown wherever somebody looks, and what was owed is healed when it ends."""
     before = start_writers(node)
     assert ctl(node, "pause", "--for", "1h", "--why", "a demo")[0] == 0
-    node.wait(lambda: "paused until" in status_text(node), 5, "the watcher was woken by the order")
+    node.wait(lambda: "paused until" in status_text(node), 30, "the watcher was woken by the order")
     node.in_service_patch()
     entry = wait_refusal(node, "paused")
     assert "a demo" in entry["MESSAGE"] and entry["OSTREEWATCHD_ALARM"] == "0"
@@ -43,7 +43,7 @@ def test_a_pause_holds_until_it_is_ended(node: Node) -> None:
     assert ctl(node, "resume")[0] == 0
 
     healed(node, before)
-    node.wait(lambda: "paused" not in status_text(node), 5, "the watcher knows of the end")
+    node.wait(lambda: "paused" not in status_text(node), 30, "the watcher knows of the end")
     assert reports(node, "paused") and reports(node, "resumed")
 
 
