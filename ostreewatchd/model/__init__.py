@@ -6,6 +6,10 @@ Nothing here reads the world. Times are seconds since the epoch (`*_at`) or seco
 
 from __future__ import annotations
 
+from ostreewatchd.model.credential import (
+    ClockStep,
+    Credential,
+)
 from ostreewatchd.model.day import (
     day_of,
 )
@@ -96,7 +100,9 @@ __all__ = [
     "Certificate",
     "Change",
     "ConfigFile",
+    "ClockStep",
     "Container",
+    "Credential",
     "Daemon",
     "Decision",
     "Deployments",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ostreewatchd.model.credential import ClockStep, Credential
 from ostreewatchd.model.history import History, Pause
 from ostreewatchd.model.host import Flag, Live, Ostree
 from ostreewatchd.model.record import Record
@@ -57,6 +58,10 @@ class Snapshot(Record, frozen=True, kw_only=True):
     containers: tuple[Container, ...]
     references: tuple[Reference, ...]
     flags: tuple[Flag, ...]
+    credentials: tuple[Credential, ...] = ()
+    """Of CNI plugins: the host's, and those of containers that hold another directory."""
+    clock_steps: tuple[ClockStep, ...] = ()
+    """As far as who looks has been there; oldest first, bounded."""
     history: History
     system: Optional[SystemView] = None
     runtime: Optional[RuntimeView] = None

@@ -26,6 +26,7 @@ from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe import live as lives
 from ostreewatchd.observe.certificates import with_certificates
 from ostreewatchd.observe.containers import ContainerLooker
+from ostreewatchd.observe.credentials import Credentials
 from ostreewatchd.observe.ostree import ostree
 from ostreewatchd.observe.references import references
 from ostreewatchd.peers import proc
@@ -103,6 +104,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     seen = looker.look(host, platform, directories)
     found, trouble = references(host, seen.containers, seen.daemons, directories, seen.roots)
     containers, found = with_certificates(host, seen.containers, found, platform.pki, seen.roots)
+    credentials = Credentials(host, platform, directories, seen.roots).look(containers, found)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
     answers = deep.ask(host, platform, seen.daemons) if deep else None
@@ -126,6 +128,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         containers=tuple(containers),
         references=tuple(found),
         flags=first.flags,
+        credentials=credentials,
         history=history,
         system=answers.system if answers else None,
         runtime=answers.runtime if answers else None,

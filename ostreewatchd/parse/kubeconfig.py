@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which API server a kubeconfig names. Nothing else of it is kept: it may hold credentials.
+"""Which API server a kubeconfig names. Nothing else of it is kept: it may hold credentials (see credential.py).
 
 Source: Kubernetes client authentication, kubeconfig v1 (clusters, contexts, current-context)."""
 

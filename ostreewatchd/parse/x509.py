@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificates in a PEM file: of each its subject's common name and its end, and nothing else. Keys that may stand
-beside them are not decoded.
+"""The certificates in a PEM file: of each its subject's common name, its beginning and its end, and nothing else. Keys
+that may stand beside them are not decoded.
 
 Source: RFC 7468 (PEM), RFC 5280 §4.1 (Certificate), X.690 (DER)."""
 
@@ -27,10 +27,11 @@ class CertificateError(ValueError):
 
 
 class Known(NamedTuple):
-    """`ends_at` in seconds since the epoch."""
+    """Times in seconds since the epoch."""
 
     subject: str
     ends_at: float
+    starts_at: float
 
 
 def parse(data: bytes) -> list[Known]:
@@ -60,18 +61,18 @@ def of_der(data: bytes) -> Known:
     times = list(_parts(validity[1]))
     if len(times) != 2:
         raise CertificateError("its validity has no two times")
-    return Known(_common_name(subject[1]), _moment(*times[1]))
+    return Known(_common_name(subject[1]), _moment(*times[1]), _moment(*times[0]))
 
 
 def _moment(tag: int, data: bytes) -> float:
     match = _TIME.fullmatch(data.decode("ascii", "replace"))
     if match is None or len(match.group(1)) != {_UTC_TIME: 2, _GENERALIZED_TIME: 4}.get(tag):
-        raise CertificateError("its end is no time")
+        raise CertificateError("its end or its beginning is no time")
     year, month, day, hour, minute, second = map(int, match.groups())
     if tag == _UTC_TIME:
         year += 1900 if year >= 50 else 2000
     if not (year >= 1970 and 1 <= month <= 12 and 1 <= day <= 31 and hour <= 23 and minute <= 59 and second <= 60):
-        raise CertificateError("its end is no time")
+        raise CertificateError("its end or its beginning is no time")
     return float(calendar.timegm((year, month, day, hour, minute, second, 0, 0, 0)))
 
 

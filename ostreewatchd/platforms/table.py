@@ -37,3 +37,5 @@ class Platform(NamedTuple):
     """Directories with the control plane's certificates."""
     kubeconfigs: tuple[str, ...] = ()
     """Of a kubelet that is a part of a larger program, which gives it no flag: the first that is there."""
+    pods: str = "/var/lib/kubelet/pods"
+    """Where kubelet has a directory for each of its pods, named by the pod's UID."""

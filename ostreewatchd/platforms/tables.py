@@ -59,6 +59,7 @@ MICROK8S = GENERIC._replace(
     manifests=(),
     pki=(f"{_SNAP}/current/certs",),
     kubeconfigs=(f"{_SNAP}/current/credentials/kubelet.config",),
+    pods=f"{_SNAP}/common/var/lib/kubelet/pods",
     # The revision of a snap: a number, with an x where it was installed from a file.
     links=(MovingLink(f"{_SNAP}/current", "x?[0-9]+"),),
 )
@@ -79,6 +80,7 @@ K0S = GENERIC._replace(
     bundles=("/run/k0s/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json",),
     manifests=(),
     pki=("/var/lib/k0s/pki",),
+    pods="/var/lib/k0s/kubelet/pods",
 )
 
 MICROSHIFT = GENERIC._replace(

@@ -25,9 +25,11 @@ Binder.kind Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.us
 PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy
 Step.kind Subject.kind Switch.root SystemView.state
 Change.action Change.rule ConfigFile.of Decision.action Program.role Runtime.kind
+Credential.kind Credential.writer
 """
 _NAMES = """
 Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name Container.sandbox_id
+Credential.container_id Credential.key_id Credential.path Credential.pod Credential.pod_uid Credential.subject
 Daemon.held_at Daemon.name Daemon.unit Deployments.booted Deployments.etc Deployments.next_boot Deployments.pending
 Deployments.staged Deployments.usr Finding.inside Finding.path Flag.path History.set_aside_boot Inside.deployment
 Inside.point Inside.shows KubeletView.pods Node.boot_id Node.name Ostree.live_commit Ostree.live_target Ostree.missing
@@ -50,6 +52,7 @@ Refusal.because Refusal.ends RpmOstreeView.problem RpmOstreeView.title RuntimeVi
 Snapshot.torn Step.because Step.larger Step.smaller Switch.fingerprint SystemView.problem Unreadable.what
 Change.because ConfigFile.problem Decision.along Decision.larger Decision.smaller Runtime.cni_missing Runtime.flags
 Runtime.version Runtime.version_on_disk
+Credential.problem
 """
 
 KINDS: Mapping[str, Kind] = {

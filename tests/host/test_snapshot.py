@@ -4,9 +4,11 @@ the host is."""
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures.thread  # noqa: F401  What is imported late must be there before the root is another one.
 import contextlib
 import encodings.idna  # noqa: F401
+import hashlib
 import io
 import json
 import os
@@ -29,6 +31,7 @@ from ostreewatchd.observe.look import Answers
 from ostreewatchd.plan import plan
 from ostreewatchd.platforms import Platform
 from ostreewatchd.replay import form
+from tests.fakes.credentials import SIGNATURE, kubeconfig, token
 from tests.fakes.cri_server import FakeRuntime
 from tests.host.fakehost import CNI, OLD, Bind, Container, FakeHost
 from tests.host.namespace import in_namespaces, needs_root
@@ -38,7 +41,9 @@ pytestmark = needs_root
 HOST_CNI = f"/host{CNI}"
 FILE = "/tmp/saved.json"
 DAEMON_SET = {"controller-revision-hash": "1", "pod-template-generation": "1"}
-JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6Ing.eyJpc3MiOiJrdWJlcm5ldGVzL3NlcnZpY2VhY2Nv.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
+JWT = token(1.8e9, pod="calico-node-x1")
+NEWER = token(1.8e9 + 3600)
+"""Which the container writes after the switch."""
 SECRETS = {
     "token": JWT,
     "key": "MIIEowIBAAKCAQEAsecretkeymaterial",
@@ -138,7 +143,8 @@ def plant(host: FakeHost) -> Container:
     """Secrets wherever a node has some."""
     tree = f"/sysroot/ostree/deploy/debian/deploy/{OLD}.0"
     for name, text in {
-        f"{CNI}/calico-kubeconfig": f"users: [{{user: {{token: {JWT}}}}}]",
+        f"{CNI}/calico-kubeconfig": kubeconfig("calico", JWT),
+        f"{CNI}/multus.d/multus.kubeconfig": kubeconfig("multus", JWT)[:-900],
         f"{CNI}/99-x.conflist": json.dumps({"plugins": [{"password": SECRETS["file"]}]}),
         "/etc/kubernetes/kubelet.conf": f"users: [{{user: {{password: {SECRETS['kubeconfig']}}}}}]",
         "/etc/kubernetes/pki/ca.key": f"-----BEGIN PRIVATE KEY-----\n{SECRETS['key']}\n-----END PRIVATE KEY-----",
@@ -162,6 +168,27 @@ def plant(host: FakeHost) -> Container:
     return one
 
 
+def traces(text: str) -> list[str]:
+    """Of the planted tokens: segments, pieces of them, and other ways to write them."""
+    found = []
+    for one in (JWT, NEWER):
+        header, claims, signature = one.split(".")
+        for secret in (header, claims, signature, signature[:16], signature[-16:], claims[40:64]):
+            data = secret.encode()
+            forms = (
+                secret,
+                data.hex(),
+                base64.b64encode(data).decode()[:-4],
+                secret[::-1],
+                hashlib.sha256(data).hexdigest(),
+            )
+            found += [form for form in forms if form in text]
+        digests = (getattr(hashlib, name)(one.encode()).hexdigest() for name in ("md5", "sha1", "sha256"))
+        found += [form for form in digests if form in text]
+    assert SIGNATURE.startswith(JWT.split(".")[2])
+    return found + [word for word in ("signature of the planted", "kubernetes.default.svc") if word in text]
+
+
 @in_namespaces
 def test_no_secret_of_the_host_is_in_it(tmp_path: Path) -> None:
     """Invariant 10, by grep. And nothing that could be looked at was left out for it."""
@@ -178,19 +205,26 @@ def test_no_secret_of_the_host_is_in_it(tmp_path: Path) -> None:
     host.patch()
     os.makedirs("/etc/kubernetes/manifests")
     Path("/etc/kubernetes/manifests/etcd.yaml").write_text(MANIFEST)
+    Path(f"{CNI}/calico-kubeconfig").write_text(kubeconfig("calico", JWT))
+    Path(f"/proc/{one.pid}/root{HOST_CNI}/calico-kubeconfig").write_text(kubeconfig("calico", NEWER))
     try:
         with runtime(one):
+            for words in (("scan",), ("scan", "--json"), ("plan", "--json"), ("explain", "calico-node"), ("status",)):
+                assert not traces(said(*words, status=1)), words
             for options in ((), ("--anonymize",)):
                 said("snapshot", "save", "--output", FILE, *options, status=0)
                 text = Path(FILE).read_text()
                 for where, secret in SECRETS.items():
                     assert secret not in text, where
+                assert not traces(text)
                 assert not any(word in text for word in ("hunter", "PRIVATE KEY", "eyJ", "example.com"))
                 snapshot = form.load(text.encode())
                 assert snapshot.kubelet is not None and snapshot.kubelet.pid is not None
                 assert [pod.name for pod in snapshot.kubelet.static_pods] == ["etcd"]
                 assert snapshot.runtime is not None
                 assert [set(pod.labels) for pod in snapshot.runtime.pods] == [set(DAEMON_SET)], snapshot.runtime
+                read = [it for it in snapshot.credentials if it.kind == "token" and it.expires_at]
+                assert {it.container_id != "" for it in read} == {True, False}, "they were looked at"
                 assert any("conflist" in name for name in snapshot.containers[0].binds[0].sight.names)
                 assert any(finding.owed for finding in judge(snapshot))
     finally:
