@@ -18,6 +18,7 @@ from ostreewatchd.asking import Asker
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
 from ostreewatchd.model import Exit, Finding, Pause, RpmOstreeView, Settings, Snapshot
+from ostreewatchd.observe.clock import Clock
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.host import Host, HostGone
 from ostreewatchd.observe.look import Glance, glance, look_on
@@ -54,6 +55,7 @@ class Watcher:
         self._notifier = notifier
         self._config = config
         self._looker = ContainerLooker(remember=True)
+        self._clock = Clock()
         self._mounts = HostMounts()
         self._unrest: Optional[settle.Unrest] = None
         self._timer: Optional[asyncio.TimerHandle] = None
@@ -207,6 +209,8 @@ class Watcher:
 
     def _look(self, first: Glance) -> None:
         snapshot = look_on(first, self._looker, ledger.read())
+        steps = self._clock.steps(snapshot.taken_at, snapshot.taken_boottime)
+        snapshot = msgspec.structs.replace(snapshot, clock_steps=steps)
         if self._rpm_ostree is not None:
             snapshot = msgspec.structs.replace(snapshot, rpm_ostree=self._rpm_ostree)
         self._torn = self._torn + 1 if snapshot.torn else 0

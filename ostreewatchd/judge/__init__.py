@@ -7,6 +7,8 @@ import msgspec
 
 from ostreewatchd.judge import replaced_file, runtime_namespace, stale_certificates, stale_mount, vm_sandbox
 from ostreewatchd.judge.host import (
+    cni_config_foreign,
+    cni_config_missing,
     live_apply,
     not_supported,
     read_only_etc,
@@ -18,6 +20,7 @@ from ostreewatchd.judge.host import (
     unreadable_state,
 )
 from ostreewatchd.judge.rule import Rule
+from ostreewatchd.judge.tokens import diverged, expired, expiring, orphaned, silent
 from ostreewatchd.model import Finding, Snapshot
 
 RULES: tuple[Rule, ...] = (
@@ -26,6 +29,13 @@ RULES: tuple[Rule, ...] = (
     runtime_namespace.rule,
     stale_certificates.rule,
     vm_sandbox.rule,
+    diverged.rule,
+    expired.rule,
+    expiring.rule,
+    orphaned.rule,
+    silent.rule,
+    cni_config_missing.rule,
+    cni_config_foreign.rule,
     live_apply.rule,
     not_supported.rule,
     read_only_etc.rule,

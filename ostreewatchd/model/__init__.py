@@ -12,6 +12,7 @@ from ostreewatchd.model.credential import (
 )
 from ostreewatchd.model.day import (
     day_of,
+    moment_of,
 )
 from ostreewatchd.model.exits import (
     Exit,
@@ -155,5 +156,6 @@ __all__ = [
     "all_exits",
     "day_of",
     "is_of_one_container",
+    "moment_of",
     "short_name",
 ]

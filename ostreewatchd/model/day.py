@@ -6,6 +6,12 @@ from __future__ import annotations
 _DAY = 86400
 
 
+def moment_of(moment: float) -> str:
+    """`2027-01-15 08:00 UTC`; `moment` in seconds since the epoch."""
+    minutes = int(moment % _DAY) // 60
+    return f"{day_of(moment)} {minutes // 60:02d}:{minutes % 60:02d} UTC"
+
+
 def day_of(moment: float) -> str:
     """`2027-01-15`, UTC; `moment` in seconds since the epoch. Source: the Gregorian calendar, in its cycle of four
     hundred years, whose years begin in March so that the leap day is the last."""

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CNI configuration of an uninstalled DaemonSet was left on the node. No container has it: there is nothing to
-restart."""
+"""The CNI configuration of an uninstalled DaemonSet was left on the node, its token bound to a pod that is gone. No
+container writes it any more: there is nothing to restart, and somebody has to remove it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.scenarios.kit import CNI, Bind, Expected, ScenarioHost
+from tests.scenarios.kit import CNI, HOUR, Bind, Expected, ScenarioHost
 
 REPORTED = ("istio/istio#57788", "istio/istio#58111")
 
 
 def build(host: ScenarioHost) -> None:
-    Path(f"{CNI}/ZZZ-istio-cni-kubeconfig").write_text("token: left-behind")
-    Path(f"{host.tree()}{CNI}/ZZZ-istio-cni-kubeconfig").write_text("token: left-behind")
+    for at in (CNI, f"{host.tree()}{CNI}"):
+        host.token("istio-cni", since=24 * HOUR, lasts=365 * 24 * HOUR, warns=3607, pod="istio-cni-node-x1", at=at)
     host.container("coredns", [Bind("/var", "/data")])
+    host.kubelets_pods("uid-of-coredns-x1")
     host.patch()
 
 
-EXPECT = Expected()
+EXPECT = Expected(
+    findings=(("token-orphaned", "wrong", "host", f"{CNI}/ZZZ-istio-cni-kubeconfig", "not on this node any more"),),
+)

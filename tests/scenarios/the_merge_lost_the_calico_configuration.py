@@ -18,6 +18,9 @@ def build(host: ScenarioHost) -> None:
 
 
 EXPECT = Expected(
-    findings=(("stale-mount", "owed", "calico-node", CNI, "no longer reaches the host"),),
+    findings=(
+        ("stale-mount", "owed", "calico-node", CNI, "no longer reaches the host"),
+        ("cni-config-missing", "wrong", "host", f"{CNI}/10-calico.conflist", "the host has it no more"),
+    ),
     refusals=(("cni-configuration-missing", "calico-node", "lacks 10-calico.conflist"),),
 )

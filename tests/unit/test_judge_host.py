@@ -11,6 +11,7 @@ from ostreewatchd.cli.explain import explain
 from ostreewatchd.judge import RULES, judge
 from ostreewatchd.judge.host.rule import IN_PROGRESS_FOR, HostRule
 from ostreewatchd.model import (
+    Credential,
     Deployments,
     Finding,
     Identity,
@@ -24,7 +25,7 @@ from ostreewatchd.model import (
 )
 from ostreewatchd.plan import plan
 from ostreewatchd.report import words
-from tests.unit.worlds import BOOT, NEW_NAME, OLD_NAME, World, stale, world
+from tests.unit.worlds import BOOT, CNI, NEW_NAME, NOW, OLD_NAME, World, stale, there, world
 
 OF_THE_HOST = [rule for rule in RULES if isinstance(rule, HostRule)]
 STATE = f"/run/ostree/deployment-state/{'a' * 64}.0"
@@ -359,4 +360,12 @@ def test_rules_do_not_hide_each_other() -> None:
         composefs_native=True, unreadable=(Unreadable(path="/x", what="y"),),
         inside=(Inside(deployment=f"debian-{'c' * 64}.0", point="/p", shows="/etc"),),
     ).live(etc_mount=DELETED, partial="/usr is of one deployment and /etc of another")  # fmt: skip
-    assert rules_that_find(built) == {rule.name for rule in OF_THE_HOST}
+    built.container("calico-node").bind(CNI, there(1, names=("10-lost.conflist",))).host(
+        CNI, there(2, names=("05-brought.conf",))
+    )
+    built.part(credentials=tuple(
+        Credential(path=f"{CNI}/{age}", writer="multus", kind="token", issued_at=NOW - age * 3600,
+                   expires_at=NOW + (24 - age) * 3600, pod_is_here=False if age == 1 else None)
+        for age in (1, 22, 23.5, 25)
+    ))  # fmt: skip
+    assert rules_that_find(built) >= {rule.name for rule in OF_THE_HOST}

@@ -17,6 +17,8 @@ EQUIVALENT: dict[str, str] = {
         "certificates are read only where both sides are there and differ",
     f"{JUDGE}.stale_certificates: holds_old: theirs.identity is not None -> True":
         "certificates are read only where both sides are there and differ",
+    f"{JUDGE}.tokens.writers: holds_another: reference is not None -> True":
+        "for the type checker: of what is bound PID 1's view is always there",
     f"{JUDGE}.runtime_namespace: _of_daemon: one.sight.mount -> True":
         "what has an identity is on a mount",
     f"{JUDGE}.runtime_namespace: _differing: init is None -> False":

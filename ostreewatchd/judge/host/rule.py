@@ -24,6 +24,10 @@ class HostRule(Rule):
         """The state contradicts itself, or is about to do harm."""
         return self._on_host(path, "wrong", because, remedy, evidence)
 
+    def noted(self, path: str, *, because: str, remedy: str) -> Finding:
+        """Worth knowing: something is behind its time, and nothing has come of it yet."""
+        return self._on_host(path, "stale", f"noted only: {because}", remedy, ())
+
     def not_known(self, path: str, *, because: str, remedy: str, evidence: Sequence[str] = ()) -> Finding:
         """It cannot be told what the state means."""
         return self._on_host(path, "unknown", because, remedy, evidence)

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+from tests.fakes.credentials import HOUR
 from tests.host.fakehost import CNI, NEW, OLD, Bind, bind, mount, umount, unshare_mounts
 from tests.scenarios.kit.calls import move_beneath, silent_filesystem
 from tests.scenarios.kit.expect import Expected
 from tests.scenarios.kit.host import HOST_CNI, PRIVATE, SLAVE, Layout, ScenarioHost
-from tests.scenarios.kit.standins import answered, remembered
+from tests.scenarios.kit.standins import answered, clock_set, remembered
 
 __all__ = [
     "CNI",
     "HOST_CNI",
+    "HOUR",
     "NEW",
     "OLD",
     "PRIVATE",
@@ -22,6 +24,7 @@ __all__ = [
     "ScenarioHost",
     "answered",
     "bind",
+    "clock_set",
     "mount",
     "move_beneath",
     "remembered",

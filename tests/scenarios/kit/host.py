@@ -10,7 +10,9 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from tests.fakes.credentials import FORMS, HOUR, kubeconfig, token
 from tests.host.fakehost import CNI, NEW, OLD, FakeHost, bind, mount, unshare_mounts
 from tests.host.pretend import pretend
 
@@ -120,13 +122,20 @@ class ScenarioHost(FakeHost):
         os.chroot(root)
         os.chdir("/")
 
-    def old_token(self, writer: str) -> None:
-        """A kubeconfig of the writer's in the CNI directory, as it was left a week ago."""
-        path = Path(f"{CNI}/{writer}-kubeconfig")
-        path.write_text("token: a-secret-of-last-week")
+    def token(self, writer: str, *, since: float, lasts: float = 24 * HOUR, at: str = CNI, **more: Any) -> None:
+        """As the writer's file, issued and written `since` seconds ago; `at`: the CNI directory, or another. The rest
+        as in tests/fakes/credentials.py."""
+        issued = int(time.time()) - since
+        path = Path(at, FORMS[writer][0])
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(kubeconfig(writer, token(issued, lasts, **more)))
         path.chmod(0o600)
-        last_week = time.time() - 7 * 86400
-        os.utime(path, (last_week, last_week))
+        os.utime(path, (issued, issued))
+
+    def kubelets_pods(self, *uids: str) -> None:
+        """kubelet has directories of these."""
+        for uid in uids:
+            os.makedirs(f"/var/lib/kubelet/pods/{uid}")
 
     def process(
         self,

@@ -24,6 +24,8 @@ _LINES = ("mount", "usr_mount", "etc_mount")
 _MARK = re.compile(r"=(\d+):(\d+)@(\d+)")
 _FOLDER = re.compile(r"/[^,:= ]*/scenarios-\w+/\d+(?=/sysroot)")
 """Where the world was built, which an overlay's options tell."""
+_ROUND = 60.0
+"""Seconds."""
 _MOMENT = 5.0
 """Seconds. What a built world did within this time before the look, it did at once."""
 
@@ -133,6 +135,10 @@ class _Renumbering:
     def _ago(self, ago: float) -> float:
         return 0.0 if ago < _MOMENT else float(round(ago))
 
+    def _date(self, at: float) -> float:
+        """Of a credential: the look came some moments after it was made."""
+        return _TAKEN_AT - round((self._snapshot.taken_at - at) / _ROUND) * _ROUND
+
     def _at(self, at: float) -> float:
         return _TAKEN_AT - self._ago(self._snapshot.taken_at - at)
 
@@ -151,6 +157,7 @@ class _Renumbering:
         "taken_boottime": lambda self, at: self._boottime(at),
         "born_at": lambda self, at: self._at(at),
         "started_at": lambda self, at: self._at(at),
+        **{key: lambda self, at: self._date(at) for key in ("issued_at", "expires_at", "warn_after", "modified_at")},
         "started_boottime": lambda self, at: self._boottime(at),
         "age": lambda self, age: self._ago(age),
         "fingerprint": lambda self, text: self._fingerprint(text),

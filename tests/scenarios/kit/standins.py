@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ostreewatchd.model import (
+    ClockStep,
     History,
     KubeletView,
     OutcomeName,
@@ -69,6 +70,14 @@ def answered(
             socket="/run/containerd/containerd.sock", pods=tuple(pods.values()), containers=tuple(running)
         ),
         kubelet=KubeletView(pid=900, refusal=name, problem=problem, static_pods=tuple(static_pods)),
+    )
+
+
+def clock_set(snapshot: Snapshot, *steps: tuple[float, float]) -> Snapshot:
+    """As if the clock had been set by so many seconds, so many seconds ago; in this order."""
+    at = snapshot.taken_boottime
+    return msgspec.structs.replace(
+        snapshot, clock_steps=tuple(ClockStep(by=by, boottime=at - ago) for by, ago in steps)
     )
 
 
