@@ -15,6 +15,7 @@ import msgspec
 
 from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
+from ostreewatchd.dates import next_date
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
 from ostreewatchd.model import Exit, Finding, Pause, RpmOstreeView, Settings, Snapshot
@@ -27,6 +28,8 @@ from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
 from ostreewatchd.report.notify import Notifier
 from ostreewatchd.telling import SWITCH_IS_RECENT, Teller
+from ostreewatchd.watch.configurations import ConfigurationWatch
+from ostreewatchd.watch.dates import DateWatch
 from ostreewatchd.watch.deployments import DeploymentWatch
 from ostreewatchd.watch.mounts import MountWatch
 from ostreewatchd.watch.orders import OrderWatch
@@ -63,6 +66,7 @@ class Watcher:
         self._fingerprint = ""
         self._failures = self._resyncs = self._torn = 0
         self._at_resync: list[Callable[[], None]] = []
+        self._after_look: list[Callable[[Glance, Snapshot], None]] = []
         self.gave_up = asyncio.Event()
         self._switched = -SWITCH_IS_RECENT
         self._overdue = False
@@ -121,6 +125,10 @@ class Watcher:
     def at_resync(self, call: Callable[[], None]) -> None:
         """What to do with each resync besides."""
         self._at_resync.append(call)
+
+    def after_look(self, call: Callable[[Glance, Snapshot], None]) -> None:
+        """What to do with each look besides, while its host is open."""
+        self._after_look.append(call)
 
     def reload(self) -> None:
         """Read the configuration anew."""
@@ -211,6 +219,8 @@ class Watcher:
         snapshot = look_on(first, self._looker, ledger.read())
         steps = self._clock.steps(snapshot.taken_at, snapshot.taken_boottime)
         snapshot = msgspec.structs.replace(snapshot, clock_steps=steps)
+        for call in self._after_look:
+            call(first, snapshot)
         if self._rpm_ostree is not None:
             snapshot = msgspec.structs.replace(snapshot, rpm_ostree=self._rpm_ostree)
         self._torn = self._torn + 1 if snapshot.torn else 0
@@ -288,6 +298,14 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
     rpm_ostree = RpmOstreeWatch(loop, watcher.rpm_ostree_changed)
     rpm_ostree.task.add_done_callback(watcher.listener_ended)
     watcher.at_resync(rpm_ostree.again)
+    dates = DateWatch(loop, watcher.look_soon)
+    watcher.after_look(lambda _, snapshot: dates.arm(next_date(snapshot)))
+
+    def not_watched(why: str) -> None:
+        journal.report(Kind.NOT_WATCHED, f"CNI directories: {why}; looking every {config.resync:g} s")
+
+    configurations = ConfigurationWatch(loop, watcher.traces_changed, not_watched)
+    watcher.after_look(lambda first, _: configurations.arm(first.host.root, first.cni_directories))
     journal.report(Kind.STARTED, f"ostreewatchd {__version__} watches (mode {config.mode})", mode=config.mode)
     notifier.ready()
     watcher.resync()
@@ -302,6 +320,8 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         mounts.close()
         orders.close()
         traces.close()
+        dates.close()
+        configurations.close()
         await rpm_ostree.close()
         if deployments is not None:
             deployments.close()

@@ -199,6 +199,14 @@ class Root:
             return "refused", (error.mount.line, error.why)
 
     @contextmanager
+    def held(self, path: str) -> Iterator[str]:
+        """A name for the directory that `path` is in this root, for a system call that takes a name: it leads there
+        and nowhere else, whatever links and mounts are on the way. Only of a root that needs no child. Raises
+        OSError."""
+        with self.opened(path, _DIRECTORY, True) as fd:
+            yield f"/proc/self/fd/{fd}"
+
+    @contextmanager
     def opened(self, path: str, flags: int, links: bool) -> Iterator[int]:
         fd = _walk(self, path, flags, links)
         try:

@@ -47,6 +47,7 @@ PROGRAMS: Mapping[str, str] = {
     "watcher": "watcher",
     "asking": "watcher",
     "telling": "watcher",
+    "dates": "watcher",
     "remediation": "remediation",
     "cli": "cli",
 }

@@ -16,7 +16,7 @@ from ostreewatchd.platforms.writers import HOUR, named
 
 State = Literal["", "unreadable", "orphaned", "expired", "expiring", "late"]
 
-_LEEWAY = 60.0
+LEEWAY = 60.0
 _LAST_PART, _LAST_DAYS = 0.05, 7 * 24 * HOUR
 """Of its time, and at most: when nobody has renewed it by then, nobody will. A healthy kubelet renews at 80 %, and
 takes some minutes until the writer has copied that."""
@@ -38,12 +38,17 @@ def state_of(snapshot: Snapshot, one: Credential) -> State:
     if one.expires_at is None:
         return ""
     now = snapshot.taken_at - _ahead(snapshot, one)
-    if one.expires_at + _LEEWAY < now:
+    if one.expires_at + LEEWAY < now:
         return "expired"
-    lasts = one.expires_at - (one.issued_at or one.expires_at)
-    if one.expires_at - now < min(lasts * _LAST_PART, _LAST_DAYS):
+    if last_part(one) < now:
         return "expiring"
     return "late" if renewal_due(one) < now else ""
+
+
+def last_part(one: Credential) -> float:
+    """When the rest of its time is so short that nobody will renew it any more."""
+    end = one.expires_at or 0.0
+    return end - min((end - (one.issued_at or end)) * _LAST_PART, _LAST_DAYS)
 
 
 def renewal_due(one: Credential) -> float:
