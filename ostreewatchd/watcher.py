@@ -37,6 +37,8 @@ from ostreewatchd.watch.rpmostree import RpmOstreeWatch
 from ostreewatchd.watch.traces import TraceWatch
 
 _REMEDIATION = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
+_CREDENTIALS_PACE = 5.0
+"""Seconds after a look before the next for what is written into CNI directories."""
 _AFTER_SWITCH = (5.0, 30.0)
 """Seconds after a switch at which it is looked at again: a container being created shows up late."""
 _FORGET_EVERY = 12
@@ -64,6 +66,7 @@ class Watcher:
         self._timer: Optional[asyncio.TimerHandle] = None
         self._teller = Teller(journal)
         self._fingerprint = ""
+        self._looked_at = -_CREDENTIALS_PACE
         self._failures = self._resyncs = self._torn = 0
         self._at_resync: list[Callable[[], None]] = []
         self._after_look: list[Callable[[Glance, Snapshot], None]] = []
@@ -92,6 +95,13 @@ class Watcher:
         self._must_look = True
         self._schedule(self._config.settle)
 
+    def credentials_changed(self) -> None:
+        """A hint from a CNI directory, or from the calendar. Whoever writes there all the time is not looked at
+        all the time."""
+        self._looker.credentials.forget()
+        self._must_look = True
+        self._schedule(max(self._config.settle, self._looked_at + _CREDENTIALS_PACE - self._loop.time()))
+
     def rpm_ostree_changed(self, view: RpmOstreeView) -> None:
         """A hint from rpm-ostree, with what is known of it."""
         known, self._rpm_ostree = self._rpm_ostree, view
@@ -116,6 +126,7 @@ class Watcher:
         on what they usually do."""
         if self._resyncs % _FORGET_EVERY == 0:
             self._looker.forget()
+        self._looker.credentials.forget()
         self._resyncs += 1
         for call in self._at_resync:
             call()
@@ -217,6 +228,7 @@ class Watcher:
 
     def _look(self, first: Glance) -> None:
         snapshot = look_on(first, self._looker, ledger.read())
+        self._looked_at = self._loop.time()
         steps = self._clock.steps(snapshot.taken_at, snapshot.taken_boottime)
         snapshot = msgspec.structs.replace(snapshot, clock_steps=steps)
         for call in self._after_look:
@@ -298,13 +310,13 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
     rpm_ostree = RpmOstreeWatch(loop, watcher.rpm_ostree_changed)
     rpm_ostree.task.add_done_callback(watcher.listener_ended)
     watcher.at_resync(rpm_ostree.again)
-    dates = DateWatch(loop, watcher.look_soon)
+    dates = DateWatch(loop, watcher.credentials_changed)
     watcher.after_look(lambda _, snapshot: dates.arm(next_date(snapshot)))
 
     def not_watched(why: str) -> None:
         journal.report(Kind.NOT_WATCHED, f"CNI directories: {why}; looking every {config.resync:g} s")
 
-    configurations = ConfigurationWatch(loop, watcher.traces_changed, not_watched)
+    configurations = ConfigurationWatch(loop, watcher.credentials_changed, not_watched)
     watcher.after_look(lambda first, _: configurations.arm(first.host.root, first.cni_directories))
     journal.report(Kind.STARTED, f"ostreewatchd {__version__} watches (mode {config.mode})", mode=config.mode)
     notifier.ready()

@@ -12,6 +12,7 @@ import msgspec
 
 from ostreewatchd.model import Bind, Binder, Container, Daemon, Problem, Sight, VmSandbox
 from ostreewatchd.observe.binders import made_by
+from ostreewatchd.observe.credentials import Memory
 from ostreewatchd.observe.daemons import daemons, helper, vm_sandboxes
 from ostreewatchd.observe.host import Host, only_on, sight
 from ostreewatchd.observe.owners import Owners
@@ -81,6 +82,7 @@ class ContainerLooker:
         self._leading: list[bytes] = []
         """The host's mounts that can lead to a deployment, at the look before."""
         self._vm_sandboxes: dict[str, VmSandbox] = {}
+        self.credentials = Memory(remember=remember)
         self._shape: Hashable = None
         """What was looked for in containers at the look before."""
 

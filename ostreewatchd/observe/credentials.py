@@ -14,7 +14,7 @@ from typing import NamedTuple, Optional
 
 import msgspec
 
-from ostreewatchd.model import Bind, Container, Credential, Reference
+from ostreewatchd.model import Bind, Container, Credential, Identity, Reference
 from ostreewatchd.observe.host import Host
 from ostreewatchd.observe.roots import Roots
 from ostreewatchd.parse import credential as files
@@ -24,7 +24,8 @@ from ostreewatchd.peers.paths import Root, What
 from ostreewatchd.platforms import Platform
 from ostreewatchd.platforms.writers import WRITERS, writer_of
 
-_CONFIGURATION = (".conf", ".conflist", ".json")
+_OTHERS = (".conf", ".conflist", ".json", ".new", ".tmp")
+"""CNI configuration, and what is about to be renamed."""
 _MAX_FILES = 32
 """Of one directory and those in it."""
 _MAX_DIRECTORIES = 16
@@ -40,6 +41,40 @@ class _Read(NamedTuple):
     secret: bytes
 
 
+class Memory:
+    """What the look before has read, for who looks again: as long as the host was not switched and no container holds
+    another directory than before, and until it is told to forget."""
+
+    def __init__(self, *, remember: bool) -> None:
+        self._remember = remember
+        self._known: Optional[tuple[object, tuple[Credential, ...]]] = None
+
+    def forget(self) -> None:
+        """Read all anew the next time."""
+        self._known = None
+
+    def look(
+        self,
+        looking: Credentials,
+        containers: Sequence[Container],
+        references: Iterable[Reference],
+        fingerprint: str,
+    ) -> tuple[Credential, ...]:
+        """As Credentials.look, if need be."""
+        others = looking.others(containers, references)
+        held = [(container.id, bind.path, bind.sight.identity) for container, binds in others for bind in binds]
+        key = (fingerprint, held)
+        if self._known is None or self._known[0] != key:
+            found = looking.look(containers, others)
+            self._known = (key, found) if self._remember else None
+            return found
+        return self._known[1]
+
+
+Others = list[tuple[Container, list[Bind]]]
+"""Containers that hold another directory than the host's, to be written."""
+
+
 class Credentials:
     """One look's."""
 
@@ -50,14 +85,22 @@ class Credentials:
         self._directories = tuple(cni_directories)
         self._known_pods: dict[str, Optional[bool]] = {}
 
-    def look(self, containers: Iterable[Container], references: Iterable[Reference]) -> tuple[Credential, ...]:
+    def others(self, containers: Iterable[Container], references: Iterable[Reference]) -> Others:
+        """Those whose files are others than the host's."""
+        now = {
+            one.host_path: one.sight.identity
+            for one in references
+            if one.mount_namespace == self._host.namespace and self._cni_directory(one.host_path)
+        }
+        found = [(one, [bind for bind in one.binds if _is_another(bind, now)]) for one in containers]
+        return [(container, binds) for container, binds in found if binds]
+
+    def look(self, containers: Sequence[Container], others: Others) -> tuple[Credential, ...]:
         """The host's, and those of containers whose directory is another one."""
         hosts = {one.what.path: one for one in self._of_host()}
-        now = {one.host_path: one for one in references if one.mount_namespace == self._host.namespace}
         found = [one.what for one in hosts.values()]
-        for container in containers:
-            binds = [bind for bind in container.binds if self._is_another(bind, now)]
-            found += [self._compared(one, hosts.get(one.what.path)) for one in self._of_container(container, binds)]
+        for container, binds in others:
+            found += [_compared(one, hosts.get(one.what.path)) for one in self._of_container(container, binds)]
         return tuple(self._with_pod(one, containers) for one in found)
 
     def _of_host(self) -> Iterator[_Read]:
@@ -68,8 +111,6 @@ class Credentials:
                 yield from self._file(self._host.root, one.file, one.file, "")
 
     def _of_container(self, container: Container, binds: Sequence[Bind]) -> list[_Read]:
-        if not binds:
-            return []
         try:
             data = proc.read(container.pid, "mountinfo")
             root = self._roots.open(container.pid, self._roots.table(data)) if data else None
@@ -87,12 +128,6 @@ class Credentials:
             if proc.mount_namespace(container.pid) != container.mount_namespace:
                 return []
         return list(found.values())
-
-    def _is_another(self, bind: Bind, now: dict[str, Reference]) -> bool:
-        if not bind.writable or not bind.sight.is_directory or not self._cni_directory(bind.host_path):
-            return False
-        reference, mine = now.get(bind.host_path), bind.sight.identity
-        return reference is not None and mine is not None and reference.sight.identity != mine
 
     def _cni_directory(self, path: str) -> str:
         return next((one for one in self._directories if covers(one, path)), "")
@@ -123,7 +158,7 @@ class Credentials:
                     return
                 data = root.read(place, files.MAX_BYTES)
                 after = root.what(place)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return
             except OSError as error:
                 if writer is not None:
@@ -141,11 +176,6 @@ class Credentials:
             except files.CredentialError as error:
                 problem = str(error)
         yield _Read(_credential(path, writer.name if writer else "", what, secret, problem), secret.secret)
-
-    def _compared(self, mine: _Read, hosts: Optional[_Read]) -> Credential:
-        known = hosts is not None and mine.secret and hosts.secret
-        same = hosts is not None and mine.secret == hosts.secret if known else None
-        return msgspec.structs.replace(mine.what, same=same)
 
     def _with_pod(self, one: Credential, containers: Iterable[Container]) -> Credential:
         uid = one.pod_uid
@@ -167,6 +197,17 @@ class Credentials:
             return False if self._host.root.names(self._pods) else None
         except OSError:
             return None
+
+
+def _is_another(bind: Bind, now: dict[str, Optional[Identity]]) -> bool:
+    if bind.host_path not in now or not bind.writable or not bind.sight.is_directory:
+        return False
+    return bind.sight.identity is not None and bind.sight.identity != now[bind.host_path]
+
+
+def _compared(mine: _Read, hosts: Optional[_Read]) -> Credential:
+    same = mine.secret == hosts.secret if hosts is not None and mine.secret and hosts.secret else None
+    return msgspec.structs.replace(mine.what, same=same)
 
 
 def _credential(path: str, writer: str, what: Optional[What], found: files.Found, problem: str) -> Credential:
@@ -210,4 +251,4 @@ def _names(root: Root, place: str) -> list[str]:
         names = root.names(place)
     except OSError:
         return []
-    return [name for name in names if not name.endswith(_CONFIGURATION) and len(name) <= _MAX_NAME][:_MAX_FILES]
+    return [name for name in names if not name.endswith(_OTHERS) and len(name) <= _MAX_NAME][:_MAX_FILES]

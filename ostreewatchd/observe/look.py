@@ -104,7 +104,9 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     seen = looker.look(host, platform, directories)
     found, trouble = references(host, seen.containers, seen.daemons, directories, seen.roots)
     containers, found = with_certificates(host, seen.containers, found, platform.pki, seen.roots)
-    credentials = Credentials(host, platform, directories, seen.roots).look(containers, found)
+    credentials = looker.credentials.look(
+        Credentials(host, platform, directories, seen.roots), containers, found, first.live.fingerprint
+    )
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
     answers = deep.ask(host, platform, seen.daemons) if deep else None

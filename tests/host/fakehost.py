@@ -84,7 +84,7 @@ class FakeHost:
         os.chdir("/")
         os.makedirs(self.bundles)
         self.aside = Aside()
-        self._looker = ContainerLooker(remember=True, aside=self.aside)
+        self.looker = ContainerLooker(remember=True, aside=self.aside)
         self._serial = 0
 
     def _plant(self, physical: Path) -> None:
@@ -238,7 +238,7 @@ class FakeHost:
 
     def look(self) -> Snapshot:
         """A look as the watcher does it, with its memory."""
-        return look(Settings(), self._looker, History())
+        return look(Settings(), self.looker, History())
 
     def look_anew(self) -> Snapshot:
         """A look without memory, but for what did not answer."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ostreewatchd.model import Credential, Snapshot
+from ostreewatchd.peers.paths import Root
 from tests.fakes.credentials import FORMS, HOUR, kubeconfig, token
 from tests.host.fakehost import CNI, NEW, Bind, FakeHost
 from tests.host.namespace import in_namespaces, needs_root
@@ -47,14 +48,14 @@ def test_the_hosts_and_what_a_container_wrote_elsewhere(tmp_path: Path) -> None:
         leave(directory, "multus", bound)
     host.container("calico-node", [Bind(CNI, HOST_CNI)])
     host.container("reader", [Bind(CNI, HOST_CNI, writable=False)])
-    before = found(host.look())
+    before = found(host.look_anew())
     assert set(before) == {(f"{CNI}/calico-kubeconfig", ""), (f"{CNI}/multus.d/multus.kubeconfig", "")}
     host.patch()
     leave(f"/proc/{os.getpid()}/root{CNI}", "", "no token of an account's")
     multus = host.container("kube-multus", [Bind(CNI, HOST_CNI)])
-    container = next(one for one in host.look().containers if one.name == "calico-node")
+    container = next(one for one in host.look_anew().containers if one.name == "calico-node")
     leave(f"/proc/{container.pid}/root{HOST_CNI}", "calico", new)
-    snapshot = host.look()
+    snapshot = host.look_anew()
     after = found(snapshot)
     assert set(after) == {
         (f"{CNI}/calico-kubeconfig", ""), (f"{CNI}/calico-kubeconfig", "calico-node"),
@@ -78,12 +79,12 @@ def test_the_hosts_and_what_a_container_wrote_elsewhere(tmp_path: Path) -> None:
     assert after[f"{CNI}/another.kubeconfig", ""].kind == "token" and not after[f"{CNI}/another.kubeconfig", ""].writer
     multus.kill()
     os.makedirs(f"{PODS}/another")
-    assert found(host.look())[f"{CNI}/multus.d/multus.kubeconfig", ""].pod_is_here is False
+    assert found(host.look_anew())[f"{CNI}/multus.d/multus.kubeconfig", ""].pod_is_here is False
     os.mkdir(f"{PODS}/uid-of-kube-multus-x1")
-    assert found(host.look())[f"{CNI}/multus.d/multus.kubeconfig", ""].pod_is_here is True
+    assert found(host.look_anew())[f"{CNI}/multus.d/multus.kubeconfig", ""].pod_is_here is True
     os.rmdir(f"{PODS}/uid-of-kube-multus-x1")
     os.rmdir(f"{PODS}/another")
-    assert found(host.look())[f"{CNI}/multus.d/multus.kubeconfig", ""].pod_is_here is None, "no kubelet to ask"
+    assert found(host.look_anew())[f"{CNI}/multus.d/multus.kubeconfig", ""].pod_is_here is None, "no kubelet to ask"
 
 
 @in_namespaces
@@ -102,13 +103,13 @@ def test_files_that_are_not_as_they_should_be(tmp_path: Path) -> None:
     assert _of(host, path).problem == "cannot be read: not a regular file"
     path.unlink()
     path.symlink_to("/etc/nowhere")
-    assert (str(path), "") not in found(host.look())
+    assert (str(path), "") not in found(host.look_anew())
     path.unlink()
     path.mkdir()
-    assert (str(path), "") not in found(host.look())
+    assert (str(path), "") not in found(host.look_anew())
     for name in ("notes.txt", "10-x.conf", "big.kubeconfig"):
         Path(CNI, name).write_bytes(b"x" * 100_000 if name.startswith("big") else b"users are many")
-    assert host.look().credentials == ()
+    assert host.look_anew().credentials == ()
 
 
 @in_namespaces
@@ -117,7 +118,7 @@ def test_a_file_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -
     host = FakeHost(tmp_path)
     path = leave(CNI, "calico", token(time.time()))
     whole = path.read_bytes()
-    host.look()
+    host.look_anew()
     wholes = 0
     for _ in range(10):
         go, ready = os.pipe()
@@ -147,11 +148,38 @@ def test_a_certificate_of_the_thick_plugin(tmp_path: Path) -> None:
         OLD_CERTIFICATE + "-----BEGIN EC PRIVATE KEY-----\nMHc="
     )
     os.symlink("multus-client-2026.pem", "/etc/cni/multus/certs/multus-client-current.pem")
-    (one,) = host.look().credentials
+    (one,) = host.look_anew().credentials
     assert (one.writer, one.kind, one.subject) == ("multus-thick", "certificate", "apiserver")
     assert (one.issued_at, one.expires_at) == (1796071718.0, 1796935718.0)
     assert b"MHc" not in msgspec.json.encode(one)
 
 
+@in_namespaces
+def test_what_is_remembered_is_read_anew_for_a_reason(tmp_path: Path) -> None:
+    """The watcher's look: a hint or the resync makes it forget; a switch, and a container that comes, it notices."""
+    host = FakeHost(tmp_path)
+    now = float(int(time.time()))
+    leave(CNI, "calico", token(now - HOUR))
+    leave(NEW_CNI, "calico", token(now - 2 * HOUR))
+    host.container("calico-node", [Bind(CNI, HOST_CNI)])
+
+    def issued() -> list[float]:
+        return [now - (one.issued_at or 0.0) for one in host.look().credentials]
+
+    assert issued() == [HOUR]
+    leave(CNI, "calico", token(now))
+    assert issued() == [HOUR], "nobody told it"
+    host.looker.credentials.forget()
+    assert issued() == [0.0]
+    host.patch()
+    assert issued() == [2 * HOUR, 0.0], "the host's, and what the container holds"
+    reads: list[str] = []
+    real = Root.read
+    Root.read = lambda self, path, limit: reads.append(path) or real(self, path, limit)  # type: ignore[assignment, func-returns-value, method-assign]
+    assert issued() == [2 * HOUR, 0.0] and not [path for path in reads if "kubeconfig" in path], "and none is read"
+    host.looker.credentials.forget()
+    assert issued() == [2 * HOUR, 0.0] and [path for path in reads if "kubeconfig" in path]
+
+
 def _of(host: FakeHost, path: Path) -> Credential:
-    return found(host.look())[str(path), ""]
+    return found(host.look_anew())[str(path), ""]

@@ -261,7 +261,7 @@ def test_the_directory_is_replaced_by_rename(tmp_path: Path) -> None:
     os.rename(CNI, f"{CNI}.old")
     os.mkdir(CNI)
     snapshot = host.look()
-    assert verdicts(snapshot) == {("calico-node", CNI): "owed"}
+    assert verdicts(snapshot) == {("calico-node", CNI): "owed", ("", f"{CNI}/10-calico.conflist"): "wrong"}
     made = plan(answered(snapshot), judge(snapshot), Settings())
     # What the old one had and the new one lacks stays in the way; that it was started before does not.
     assert [one.name for one in made.refusals] == ["cni-configuration-missing"]
@@ -377,6 +377,7 @@ def test_a_bind_that_a_later_one_hides(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     host.container("odd", [Bind(CNI, HOST_CNI), Bind("/etc", "/host/etc")])
     mount("tmpfs", CNI, "tmpfs")
-    (finding,) = judge(host.look())
+    finding, missing = judge(host.look())
+    assert (missing.rule, missing.path) == ("cni-config-missing", f"{CNI}/10-calico.conflist")
     assert (finding.path, finding.inside, finding.owed) == (CNI, HOST_CNI, False)
     assert "by way of /etc" in finding.reason

@@ -15,7 +15,7 @@ CALICO_LOOP = """
 n=0
 while :; do
     n=$((n + 1))
-    echo "# token $n of $HOSTNAME $(cat /proc/sys/kernel/random/uuid)" >/host/etc/cni/net.d/calico-kubeconfig
+    echo "users: [{user: {token: $n-$(cat /proc/sys/kernel/random/uuid)}}]" >/host/etc/cni/net.d/calico-kubeconfig
     sleep 1 & wait $!
 done
 """
@@ -27,7 +27,7 @@ n=0
 while :; do
     n=$((n + 1))
     new=/host/etc/cni/net.d/multus.d/.multus.kubeconfig.new
-    echo "# token $n of $HOSTNAME $(cat /proc/sys/kernel/random/uuid)" >$new
+    echo "users: [{user: {token: $n-$(cat /proc/sys/kernel/random/uuid)}}]" >$new
     mv $new /host/etc/cni/net.d/multus.d/multus.kubeconfig
     sleep 1 & wait $!
 done

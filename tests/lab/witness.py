@@ -187,7 +187,7 @@ def acts(node: Node) -> list[tuple[str, str]]:
 
 def reaches_host(node: Node, pod: str) -> bool:
     """Write a token in a pod the way that its CNI writer does: whether the host reads that one at once."""
-    token = f"# a token that the test wrote at {time.time_ns()}"
+    token = f"users: [{{user: {{token: of-the-test-{time.time_ns()}}}}}]"
     file = f"{MOUNTED}/{TOKENS[pod]}"
     how = {
         "calico-node": f"echo '{token}' >{file}",

@@ -38,6 +38,10 @@ class _Nothing:
     def forget(self) -> None:
         return
 
+    @property
+    def credentials(self) -> _Nothing:
+        return self
+
     def close(self) -> None:
         return
 

@@ -190,3 +190,12 @@ def test_a_listener_with_a_fault_is_told(bench: Bench) -> None:
     asyncio.run(main())
     ((kind, text),) = bench.entries.take()
     assert kind is Kind.FAILED and "not listened to any more" in text and "ValueError: odd" in text
+
+
+def test_who_writes_tokens_all_the_time_is_not_looked_at_all_the_time(bench: Bench) -> None:
+    """The first hint is followed at once (but for the settle time), one soon after a look five seconds after that."""
+    bench.watcher.credentials_changed()
+    assert bench.loop.later == [Settings().settle]
+    bench.watcher._looked_at = 999.0
+    bench.watcher.credentials_changed()
+    assert bench.loop.later[1:] == [4.0]
