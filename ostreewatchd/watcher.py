@@ -39,9 +39,9 @@ from ostreewatchd.watch.traces import TraceWatch
 _REMEDIATION = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 _CREDENTIALS_PACE = 5.0
 """Seconds after a look before the next for what is written into CNI directories."""
-_AFTER_SWITCH = (5.0, 30.0)
+AFTER_SWITCH = (5.0, 30.0)
 """Seconds after a switch at which it is looked at again: a container being created shows up late."""
-_FORGET_EVERY = 12
+FORGET_EVERY = 12
 """Resyncs: a look that remembers nothing costs forty times as much."""
 _MAX_FAILURES = 8
 """Looks that fail one after the other before the watcher gives up, for systemd to start it anew."""
@@ -124,7 +124,7 @@ class Watcher:
     def resync(self) -> None:
         """Look although nothing asked for it. Now and then remember nothing: what is remembered of processes rests
         on what they usually do."""
-        if self._resyncs % _FORGET_EVERY == 0:
+        if self._resyncs % FORGET_EVERY == 0:
             self._looker.forget()
         self._looker.credentials.forget()
         self._resyncs += 1
@@ -252,7 +252,7 @@ class Watcher:
         news = self._teller.tell(snapshot, findings)
         if news.switched:
             self._switched = self._loop.time()
-            for delay in _AFTER_SWITCH:
+            for delay in AFTER_SWITCH:
                 self._loop.call_later(delay, self.look_soon)
         if news.pause_changed:
             self._await_end_of(snapshot.pause, snapshot)

@@ -15,7 +15,7 @@ from typing import Callable, Optional
 from ostreewatchd.lean import asyncio
 
 _PATH = "/proc/1/mountinfo"
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.8
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.2
 """Seconds out of the loop after a wake-up: twice as long each time that the next one comes soon."""
 _CALM = 0.2
 """Seconds in the loop without a wake-up after which the pause is short again."""

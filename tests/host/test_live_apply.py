@@ -264,7 +264,7 @@ async def step(live: Live, dice: random.Random, what: str) -> None:
 def test_whatever_becomes_of_the_signals(seed: int, tmp_path: Path) -> None:
     """Lost, doubled, reordered, all of them at times or always: the watcher knows what a look from scratch finds."""
     # A switch a short time ago is a reason to look by itself.
-    watcher._AFTER_SWITCH, watcher.SWITCH_IS_RECENT = (), -1.0
+    watcher.AFTER_SWITCH, watcher.SWITCH_IS_RECENT = (), -1.0
     dice = random.Random(seed)
     kinds = ("LiveFs", "UpdateDeployment", "interrupted", "reset", "garbage", "none", "exit", "container")
 
