@@ -17,7 +17,10 @@ find_python = for python in python$(1) "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/
 
 UNITS := $(patsubst .venv-%,unit-%,$(wildcard .venv-3.*))
 
-.PHONY: help setup check unit $(UNITS) sim host lab test soak demo bench rpm clean
+# What others and cuts do to an act: about half of the lab.
+ONCE := $(addprefix tests/lab/test_,cuts.py meanwhile.py others.py versions.py)
+
+.PHONY: help setup check unit $(UNITS) sim host lab lab-once lab-rest test soak demo bench rpm clean
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -59,8 +62,15 @@ sim: $(STAMP)
 host: $(STAMP)
 	.venv/bin/python -m pytest tests/host
 
+# Two nodes side by side: much of a node's time is kubelet's pauses.
 lab: $(STAMP)
-	.venv/bin/python -m pytest tests/lab
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lab-once lab-rest
+
+lab-once: $(STAMP)
+	.venv/bin/python -m pytest $(ONCE)
+
+lab-rest: $(STAMP)
+	.venv/bin/python -m pytest tests/lab $(addprefix --ignore=,$(ONCE))
 
 test: $(STAMP) ## Everything, as root: units on each Python, the simulated node, the real kernel, the real node
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target host unit

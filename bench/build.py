@@ -16,7 +16,7 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 SUPPORTED = ("3.9", "3.11", "3.13")
-_NEEDED = ("msgspec", "inotify-simple")
+_NEEDED = ("msgspec", "inotify-simple", "dbus-next")
 """What the watcher imports of the locked sets: one more, and it would not start here."""
 
 

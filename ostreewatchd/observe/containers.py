@@ -41,7 +41,7 @@ class _Known(NamedTuple):
     container: Optional[Container]
     """None: it holds nothing of the host's tree."""
     receives: bool
-    """Whether the host's later mounts can reach it."""
+    """Whether the host's later mounts can reach it, or say something about what it holds."""
     moving: tuple[tuple[str, Optional[What]], ...] = ()
     """What was at its paths, or that nothing was: they can become something else without a mount."""
     subpaths: frozenset[str] = frozenset()
@@ -280,6 +280,7 @@ class _Look:
             binds=tuple(sorted(binds, key=lambda bind: (bind.path, bind.host_path))),
         )
         subpaths = frozenset(place.path for place in places if place.subpath)
+        receives = receives or not all(self._places.is_of_deployment(place.mount) for place in places)
         known_by = hash(data) if len(data) <= _SMALL else None
         return _Known(container, receives, moving, subpaths, known_by, frozenset(met), root.led_aside)
 

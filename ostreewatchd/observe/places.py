@@ -132,6 +132,10 @@ class Places:
         host_path = holder.host_path.rstrip("/") + path[len(holder.path.rstrip("/")) :]
         return Place(host_path, path, holder.host_path, holder.mount) if host_path in self._watched else None
 
+    def is_of_deployment(self, mount: Mount) -> bool:
+        """Of any other filesystem the host may unmount the last, or mount one again."""
+        return bool(inside_deployment(mount, self._sysroots))
+
     def is_mounted(self, mount: Mount) -> bool:
         """Whether the host still has what is mounted there mounted anywhere."""
         return bool(inside_deployment(mount, self._sysroots) or self._host.table.mounts.on_device(mount.device))

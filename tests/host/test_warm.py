@@ -53,3 +53,12 @@ def test_a_pid_is_used_again_between_two_looks() -> None:
     with worlds() as made:
         answer = made.run(script)
     assert not answer.wrong and answer.counts["pid used again"] == 1, answer
+
+
+def test_the_last_mount_of_what_is_held_goes_from_the_host() -> None:
+    """An overlay, which no deployment's path tells of."""
+    given = [(1, 2, 1), (3, 2, 3)]
+    script = Script(4, [("overlay", 1), ("start", 3, given, 2), ("umount", 1)], "warm")
+    with worlds() as made:
+        answer = made.run(script)
+    assert not answer.wrong and answer.counts["umount done"] == 1, answer

@@ -72,7 +72,7 @@ class Round:
                 found[name].append(id)
         return found
 
-    def at_intent(self, number: int = 1, timeout: float = 20.0) -> None:
+    def at_intent(self, number: int = 1, timeout: float = 60.0) -> None:
         """Return the moment that there are so many intents: asked without a pause, it is milliseconds long."""
         deadline = time.monotonic() + timeout
         while len(ledger(self.node, f"SELECT id FROM act WHERE id > {self.acts_before}", poll=True)) < number:

@@ -10,7 +10,7 @@ import pytest
 from tests.lab import others
 from tests.lab.node import Node
 from tests.lab.others import NAMES, Round
-from tests.lab.witness import reports
+from tests.lab.witness import WATCHER, reports
 
 pytestmark = pytest.mark.lab
 
@@ -36,10 +36,10 @@ def round(machine: Node) -> Round:
     return others.begin(machine)
 
 
-def test_back_by_unmounting_and_by_another_patch_and_undeployed(round: Round) -> None:
+def test_back_by_unmounting_and_by_another_patch_and_undeployed(node: Node) -> None:
     """A → B → A, then A's commit as another deployment, and B is undeployed: each of these is a switch of its own
-    and is healed once; the undeploy is none. The first: with each patch that a node has seen there are more mounts."""
-    node, names = round.node, ["calico-node"]
+    and is healed once; the undeploy is none."""
+    round, names = others.begin(node), ["calico-node"]
     # kubelet's back-off counts for each container: one is enough to see a second restart.
     node.remove_pod(f"kube-multus{round.suffix}")
     node.wait(lambda: [one.name for one in node.containers()] == names, 15, "only one is left")
@@ -133,7 +133,11 @@ def test_a_pod_is_taken_away_in_the_middle(round: Round) -> None:
 
 
 def test_a_second_copy_is_started_by_hand_in_the_middle(round: Round) -> None:
-    """It says that another one runs, and does nothing."""
+    """It says that another one runs, and does nothing. So does a second watcher, which asks as the first one does."""
+    round.node.sh(
+        f"cp /usr/lib/systemd/system/{WATCHER} /run/systemd/system/second.service"
+        " && systemctl daemon-reload && systemctl start second"
+    )
     round.node.in_service_patch()
     round.at_intent()
     second = round.node.sh([REMEDIATE], check=False)
@@ -142,6 +146,8 @@ def test_a_second_copy_is_started_by_hand_in_the_middle(round: Round) -> None:
     after = round.settled()
     round.check(after)
     assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
+    assert reports(round.node, "owed") and round.node.sh("systemctl is-active second").stdout == "active\n"
+    round.node.sh("systemctl stop second && rm /run/systemd/system/second.service && systemctl daemon-reload")
 
 
 def test_a_reboot_in_the_middle(round: Round) -> None:
