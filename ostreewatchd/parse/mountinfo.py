@@ -171,6 +171,7 @@ class Mounts(Sequence[Mount]):
         self.own_points = frozenset(map(_decode, own.values()))
         """Where those are, seen or covered."""
         self._devices_in_tree = devices
+        self._overlays = aside | elsewhere
         self.leading = leading
         """The lines that can lead to a deployment. Not known of a whole table."""
 
@@ -230,7 +231,9 @@ class Mounts(Sequence[Mount]):
     def has(self, device: bytes, anywhere: bool) -> bool:
         """Whether a filesystem is mounted in what `whole=False` leaves; or `anywhere`, as a container's root is: ASIDE
         a container can have its own mounts appear (mountPropagation Bidirectional)."""
-        return device in self._devices_in_tree or (anywhere and b" %b /" % device in self._data)
+        if device in self._devices_in_tree:
+            return True
+        return anywhere and (device in self._overlays or b" %b /" % device in self._data)
 
     def on_device(self, device: str) -> list[Mount]:
         """Those of one filesystem."""

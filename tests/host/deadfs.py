@@ -54,6 +54,10 @@ class FadingFilesystem(DeadFilesystem):
     def stop_answering(self) -> None:
         os.kill(self._server, signal.SIGUSR1)
 
+    def freeze(self) -> None:
+        """The server reads nothing any more: who waits can be killed."""
+        os.kill(self._server, signal.SIGSTOP)
+
     def end(self) -> None:
         """Answer all with an error, who waits and who comes later."""
         os.kill(self._server, signal.SIGUSR2)

@@ -20,6 +20,7 @@ from ostreewatchd.peers.aside import Aside
 from tests.host.deadfs import FadingFilesystem, can_be_made, hangs
 from tests.host.fakehost import CNI, Bind, Container, FakeHost, mount, umount, unshare_mounts
 from tests.host.namespace import in_namespaces, needs_root
+from tests.host.pretend import pretend
 from tests.scenarios.kit.confined import confine
 
 pytestmark = [*needs_root, pytest.mark.skipif(not can_be_made(), reason="needs /dev/fuse")]
@@ -177,32 +178,63 @@ def test_a_root_that_does_not_answer(tmp_path: Path) -> None:
     fading.end()
 
 
+def in_a_namespace_of_its_own(start: Callable[[], None]) -> None:
+    """A process with mounts that nobody else sees, which stays the parent of what it started."""
+    ready, tell = os.pipe()
+    if os.fork() == 0:
+        try:
+            unshare_mounts()
+            mount("none", "/", flags=0x4000 | 1 << 18)
+            start()
+            os.write(tell, b"x")
+            while True:
+                signal.pause()
+        except BaseException:  # noqa: BLE001 (the test's output has it)
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    os.close(tell)
+    assert os.read(ready, 1) == b"x"
+    os.close(ready)
+
+
+@pytest.mark.parametrize("is_runtime", [True, False])
+@in_namespaces
+def test_a_runtime_in_a_namespace_of_its_own(tmp_path: Path, is_runtime: int) -> None:
+    """kubens: the container's root is mounted there, and the host does not have it. Anybody else's is asked aside."""
+    host = FakeHost(tmp_path)
+    for folder in ("/tmp/rootfs", f"/tmp/image{HOST_CNI}", "/tmp/other"):
+        os.makedirs(folder)
+
+    def start() -> None:
+        mount("overlay", "/tmp/rootfs", "overlay", 0, "lowerdir=/tmp/other:/tmp/image")
+        binds = [Bind("/tmp/rootfs", "/new"), Bind(CNI, f"/new{HOST_CNI}")]
+        host.container("calico-node", binds, bundle=False, link=True, body=lambda: os.chroot("/new"))
+        if is_runtime:
+            pretend("containerd")
+
+    in_a_namespace_of_its_own(start)
+    (container,) = look(host).containers
+    assert container.binds[0].sight.identity is not None
+    assert host.aside.children == (0 if is_runtime else 2), "one for each look"
+
+
 @in_namespaces
 def test_where_the_bind_was_made(tmp_path: Path) -> None:
     """In the mount namespace of who started the container, the path is not to be had."""
     fading = FadingFilesystem("cni/net.d")
     host = FakeHost(tmp_path)
     os.makedirs("/tmp/layers")
-    ready, tell = os.pipe()
-    starter = os.fork()
-    if starter == 0:
-        try:
-            unshare_mounts()
-            mount("none", "/", flags=0x4000 | 1 << 18)
-            host.container("calico-node", [Bind(CNI, HOST_CNI)])
-            os.chdir("/tmp/layers")
-            os.makedirs("layer")
-            os.makedirs("other")
-            fading.mount("/tmp/layers/layer")
-            mount("overlay", "/etc", "overlay", 0, "lowerdir=other:layer")
-            os.write(tell, b"x")
-            signal.pause()
-        except BaseException:  # noqa: BLE001
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    os.close(tell)
-    assert os.read(ready, 1) == b"x"
+
+    def start() -> None:
+        host.container("calico-node", [Bind(CNI, HOST_CNI)])
+        os.chdir("/tmp/layers")
+        os.makedirs("layer")
+        os.makedirs("other")
+        fading.mount("/tmp/layers/layer")
+        mount("overlay", "/etc", "overlay", 0, "lowerdir=other:layer")
+
+    in_a_namespace_of_its_own(start)
     (reference,) = [one for one in look(host).references if one.mount_namespace != host.look().init_mount_namespace]
     assert reference.sight.identity is not None
     fading.stop_answering()
@@ -261,6 +293,28 @@ def test_its_end_is_not_waited_for(tmp_path: Path) -> None:
     assert b") D " in Path(f"/proc/{left}/stat").read_bytes(), "it cannot be killed"
     fading.end()
     within(10, lambda: children() == [] or b") Z " in Path(f"/proc/{left}/stat").read_bytes())
+
+
+@in_namespaces
+def test_it_ends_with_who_sent_it(tmp_path: Path) -> None:
+    """The watchdog kills the watcher: what then still waits and can be killed is."""
+    fading = FadingFilesystem("cni/net.d")
+    host = FakeHost(tmp_path)
+    host.container("evil", [Bind("/etc", "/host/etc")], body=overlay(fading, "/host/etc"))
+    fading.freeze()
+    host.aside.deadline = 60.0
+    pid = os.fork()
+    if pid == 0:
+        try:
+            host.look()
+        finally:
+            os._exit(0)
+    within(20, lambda: len(children()) == 1)
+    (waits,) = children()
+    time.sleep(0.3)  # It waits there by now; if not yet, it ends all the same.
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    within(20, lambda: os.waitpid(waits, os.WNOHANG) != (0, 0))
 
 
 @in_namespaces

@@ -13,7 +13,7 @@ from tests.sim.__main__ import Found
 from tests.sim.jobs import JOBS, lines
 from tests.sim.mutants import NAMES
 
-_HISTORIES = int(os.environ.get("OSTREEWATCHD_SIM_HISTORIES", "5000"))
+_HISTORIES = int(os.environ.get("OSTREEWATCHD_SIM_HISTORIES", "10000"))
 _FIRST = int(os.environ.get("OSTREEWATCHD_SIM_FIRST", "0"))
 
 
