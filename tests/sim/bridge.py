@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from ostreewatchd import asking, watcher
-from ostreewatchd.ledger import Ledger
+from ostreewatchd.ledger import Ledger, rows
 from ostreewatchd.remediation import program
-from tests.sim.disk import Sqlite, takes_clock, traced
+from tests.sim.disk import Sqlite, remembered, takes_clock, traced
 from tests.sim.node import Node
 
 
@@ -76,6 +76,7 @@ def replacements(node: Node) -> list[tuple[Any, str, Any]]:
             if hasattr(module, attribute):
                 found.append((module, attribute, instead))
     found += [
+        (rows, "history", remembered(node.disk, rows.history)),
         (program, "time", clock),
         (program, "this_boot", lambda: node.host.boot_id),
         (program, "Ledger", _ledger(node)),

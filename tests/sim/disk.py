@@ -23,6 +23,9 @@ from ostreewatchd.ledger import Ledger
 
 Moment = Callable[[str], None]
 _READS = ("SELECT", "PRAGMA", "BEGIN")
+_ABOUT_THE_FILE = ("PRAGMA quick_check", "PRAGMA table_info", "PRAGMA user_version")
+OF_RUNS = ("begin_run", "end_run")
+"""These functions of the ledger write what is known of runs, and nothing that an act depends on; a test looks."""
 _DURABLE = 2
 """PRAGMA synchronous: FULL; EXTRA is 3."""
 
@@ -38,11 +41,23 @@ class Disk:
         """ok, readonly, full."""
         self.version = 0
         """Grows with each change of the file."""
+        self.deeds = 0
+        """Grows with each change of what `rows.history` reads: the runs it does not."""
+        self.shape = 0
+        """Grows with each change that is no transaction on the tables as they are."""
+        self.others = 0
+        """Grows with each change that is not the ledger's."""
+        self.garbled = 0
+        """The inode of a file whose bytes are not what a connection remembers: each sees something else."""
         self._pooled: Optional[_Pooled] = None
+        self._idle: Optional[_Connection] = None
+        """Of a ledger that was closed: the next one's, if the file is the same."""
         self.made: dict[int, set[str]] = {}
         """Tables that are known to be in a file, by its inode."""
         self._synced: Optional[bytes] = None
         self.is_synced = True
+        self._said: dict[str, list[Any]] = {}
+        self._said_of = (-1, -1)
 
     @property
     def inode(self) -> int:
@@ -60,9 +75,22 @@ class Disk:
             return self._reader(path, *arguments, **more)
         if self.state == "readonly" and not os.path.exists(path):
             raise sqlite3.OperationalError("unable to open database file")
+        connection, self._idle = self._idle, None
+        if connection is not None and connection.of == (self.others, self.inode):
+            connection.rollback()
+            return connection
+        if connection is not None:
+            connection.really_close()
         connection = sqlite3.connect(path, *arguments, factory=_Connection, **more)
-        connection.disk = self
+        connection.disk, connection.of = self, (self.others, 0)
         return connection
+
+    def give_back(self, connection: _Connection) -> None:
+        """A ledger was closed."""
+        if self._idle is not None:
+            self._idle.really_close()
+        connection.of = (self.others, self.inode)
+        self._idle = connection
 
     def _reader(self, path: str, *arguments: Any, **more: Any) -> sqlite3.Connection:
         """One connection serves all readers of a file, as long as nothing but transactions happens to it."""
@@ -76,12 +104,30 @@ class Disk:
             self._pooled.inode = inode
         return self._pooled
 
+    def other(self) -> None:
+        """Somebody else than the ledger has changed the file, or will at once."""
+        self.version, self.deeds, self.shape = self.version + 1, self.deeds + 1, self.shape + 1
+        self.others += 1
+        self.close()
+
     def close(self) -> None:
         """A file that is another one now needs another connection."""
         self.made.clear()
-        if self._pooled is not None:
-            self._pooled.really_close()
-            self._pooled = None
+        for connection in (self._pooled, self._idle):
+            if connection is not None:
+                connection.really_close()
+        self._pooled = self._idle = None
+
+    def said(self, sql: str) -> Optional[list[Any]]:
+        """What SQLite said to this question about the same file: to ask it again is what costs most of an open."""
+        of = (self.shape, self.inode)
+        if self._said_of != of:
+            self._said_of = of
+            self._said.clear()
+        return self._said.get(sql) if self.garbled != self.inode else None
+
+    def says(self, sql: str, rows: list[Any]) -> None:
+        self._said[sql] = rows
 
     def may_write(self) -> None:
         """Raises what SQLite raises."""
@@ -93,13 +139,17 @@ class Disk:
     def moment(self, name: str) -> None:
         self._moment(name)
 
-    def wrote(self, connection: sqlite3.Connection, durable: bool) -> None:
-        """A transaction has been committed."""
+    def wrote(self, connection: sqlite3.Connection, durable: bool, by: str) -> None:
+        """A transaction has been committed by this function of the ledger's, or outside of them."""
         self.version += 1
+        self.shape += by == ""
         if durable:
             self.is_synced = True
         elif self.is_synced:
             self.is_synced = False
+        if by in OF_RUNS:
+            return
+        self.deeds += 1
         with contextlib.suppress(sqlite3.Error):
             self._committed(connection)
 
@@ -131,17 +181,16 @@ class Disk:
             self.is_synced = True
 
     def lose(self) -> None:
-        self.version += 1
-        self.close()
+        self.other()
         for path in (self.path, self.path + "-journal"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
     def garble(self, after: int) -> None:
         """Its bytes are others from there on."""
-        self.version += 1
-        self.close()
+        self.other()
         data = self._bytes()
+        self.garbled = self.inode
         if data:
             with open(self.path, "r+b") as file:
                 file.seek(min(after, len(data) - 1))
@@ -149,16 +198,14 @@ class Disk:
 
     def newer(self) -> None:
         """A newer product has written it: more columns, a higher version."""
-        self.version += 1
         self._alter("ALTER TABLE act ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'", "PRAGMA user_version = 7")
 
     def older(self) -> None:
         """An older product has written it: what it does not know is not there."""
-        self.version += 1
         self._alter("ALTER TABLE switch DROP COLUMN seen_boottime", "DROP TABLE IF EXISTS note")
 
     def _alter(self, *statements: str) -> None:
-        self.close()
+        self.other()
         if not os.path.exists(self.path):
             return
         db = sqlite3.connect(self.path, timeout=0.0)
@@ -185,11 +232,37 @@ class _Pooled(sqlite3.Connection):
         super().close()
 
 
+class _Rows:
+    """What a cursor gives."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self._rows = rows
+
+    def fetchone(self) -> Any:
+        return self._rows[0] if self._rows else None
+
+    def fetchall(self) -> list[Any]:
+        return self._rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+
 class _Connection(sqlite3.Connection):
     """A connection that tells of each write outside a transaction, and of each begin."""
 
     disk: Disk
+    of = (-1, -1)
     _durable: Optional[bool] = None
+
+    def close(self) -> None:
+        if self.of[0] == self.disk.others:
+            self.disk.give_back(self)
+        else:
+            self.really_close()
+
+    def really_close(self) -> None:
+        super().close()
 
     def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
         if self.in_transaction:
@@ -204,6 +277,8 @@ class _Connection(sqlite3.Connection):
         if head in _READS and not is_setting:
             if head == "BEGIN":
                 self.disk.may_write()
+            if sql.startswith(_ABOUT_THE_FILE):
+                return self._ask(sql)
             return super().execute(sql, *arguments)
         before = self.change()
         self.disk.moment("before:create")
@@ -216,9 +291,16 @@ class _Connection(sqlite3.Connection):
         if sql.startswith("CREATE"):
             self.disk.made.setdefault(self.disk.inode, set()).add(sql)
         if self.change() != before:
-            self.disk.wrote(self, self.is_durable())
+            self.disk.wrote(self, self.is_durable(), "")
             self.disk.moment("after:create")
         return cursor
+
+    def _ask(self, sql: str) -> Any:
+        rows = self.disk.said(sql)
+        if rows is None:
+            rows = super().execute(sql).fetchall()
+            self.disk.says(sql, rows)
+        return _Rows(rows)
 
     def change(self) -> int:
         """SQLite's file change counter (file format, offset 24)."""
@@ -259,7 +341,7 @@ def traced(disk: Disk) -> Callable[..., Ledger]:
                 yield
                 disk.moment(f"within:{name}")
                 disk.may_write()
-            disk.wrote(self._db, durable)
+            disk.wrote(self._db, durable, name)
             disk.moment(f"after:{name}")
 
     return Traced
@@ -274,6 +356,20 @@ class Sqlite(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(sqlite3, name)
+
+
+def remembered(disk: Disk, ask: Callable[[sqlite3.Connection], Any]) -> Callable[[sqlite3.Connection], Any]:
+    """The same question, asked of a file again only after a change."""
+    known: list[Any] = [None, None]
+
+    def answer(db: sqlite3.Connection) -> Any:
+        of = (disk.deeds, disk.inode)
+        if known[0] != of or disk.garbled == disk.inode != 0:
+            known[:] = [None, None]
+            known[:] = [of, ask(db)]
+        return known[1]
+
+    return answer
 
 
 def takes_clock() -> bool:

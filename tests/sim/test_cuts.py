@@ -13,7 +13,7 @@ import pytest
 
 from ostreewatchd.remediation.world import World
 from tests.sim.cuts import CUTS, LIVES, traced, traced_to_the_end
-from tests.sim.disk import change_counter
+from tests.sim.disk import OF_RUNS, change_counter
 from tests.sim.generate import MOMENTS, history
 from tests.sim.jobs import JOBS, json_lines
 from tests.sim.node import Hands
@@ -93,6 +93,24 @@ def test_nothing_writes_to_the_ledger_outside_its_transaction() -> None:
             if sql.startswith(("INSERT", "UPDATE", "DELETE", "REPLACE", "DROP")) and id(node) not in inside:
                 wrong.append(f"{module.where}:{node.lineno}: {sql[:40]}")  # type: ignore[attr-defined]
     assert not wrong, wrong
+
+
+def test_what_is_known_of_runs_is_apart_from_what_is_known_of_acts() -> None:
+    """The simulated disk reads acts and switches anew only when another function has written."""
+    found: dict[str, set[str]] = {}
+    for module in modules():
+        for function in ast.walk(module.tree):
+            if isinstance(function, ast.FunctionDef) and function.name in OF_RUNS:
+                found[function.name] = {_table(sql) for sql in map(_sql, ast.walk(function)) if sql}
+    assert set(found) == set(OF_RUNS)
+    for name, tables in found.items():
+        assert tables and tables <= {"run", "refusal"}, (name, tables)
+
+
+def _table(sql: str) -> str:
+    words = sql.split()
+    before = next(word for word in ("UPDATE", "FROM", "INTO") if word in words)
+    return words[words.index(before) + 1]
 
 
 def _transactions(tree: ast.AST) -> list[ast.With]:
