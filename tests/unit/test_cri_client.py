@@ -148,3 +148,11 @@ def test_a_stop_is_sent_once_and_its_error_says_that_it_may_have_happened(
         stop(full_id(2))
     assert "look again" in caught.value.hint
     assert verbs(fake) == [verb]
+
+
+def test_a_stop_that_the_runtime_gave_up_may_happen_yet(fake: FakeRuntime, acts: RuntimeActs) -> None:
+    """What containerd answers of a shim that hangs: the shim has the kill before it, and does it when it goes on."""
+    fake.faults["StopContainer"] = refuse(StatusCode.UNKNOWN, "failed to kill container: context deadline exceeded")
+    with pytest.raises(errors.RuntimeSilent, match="gave up StopContainer") as caught:
+        acts.stop_container(full_id(2), 0)
+    assert "look again" in caught.value.hint

@@ -167,6 +167,13 @@ def _translated(error: Any, socket: str, verb: str, limit: float, took: float, a
             f"the runtime at {socket} gave no answer to {verb} after {took:.1f} s (limit {limit:g} s)",
             "it is overloaded, hangs, or the socket is another program's" + again,
         )
+    # containerd's own wait for a shim that hangs is about as long as ours for it (UNKNOWN: "failed to kill container:
+    # context deadline exceeded"). The shim may still do it when it goes on.
+    if acts and "deadline exceeded" in details:
+        return RuntimeSilent(
+            f"the runtime at {socket} gave up {verb} without an answer: {details}",
+            "what it asked in turn, a shim or conmon, hangs" + again,
+        )
     if code == "NOT_FOUND":
         return NotFound(f"the runtime at {socket} does not know what {verb} named: {details}", "list again")
     # The library says so of what it receives; containerd and CRI-O (grpc-go) of what they would send.
