@@ -81,6 +81,7 @@ def replacements(node: Node) -> list[tuple[Any, str, Any]]:
         (program, "this_boot", lambda: node.host.boot_id),
         (program, "Ledger", _ledger(node)),
         (asking, "ledger", node.reader),
+        (asking, "time", clock),
         (asking, "wanted", SimpleNamespace(ask=node.ask, WANTED="wanted")),
         (watcher, "ledger", node.reader),
         (watcher, "settings", SimpleNamespace(load=lambda: (node.config(), []))),

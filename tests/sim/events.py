@@ -9,6 +9,7 @@ from typing import Callable
 
 import msgspec
 
+from ostreewatchd.model import Window
 from tests.sim.host import CONFLIST, PENDING_FLAG
 from tests.sim.node import Node, Shape
 from tests.sim.pods import Subject
@@ -100,7 +101,11 @@ def _crash_loop(node: Node, event: Event) -> None:
     subject = _named(node, event)
     subject.level = subject.attempt = int(event.value)
     subject.dead = None
-    subject.started, subject.created_at = node.timeline.now - 20.0, node.timeline.wall() - 20.0
+    ago = 20.0
+    if subject.shows != node.host.cni.inode:
+        # It shows the old directory, so it was started before the switch.
+        ago = max(ago, node.timeline.now - node.host.epoch_began + 1.0)
+    subject.started, subject.created_at = node.timeline.now - ago, node.timeline.wall() - ago
     node.eyes.changed()
 
 
@@ -159,6 +164,23 @@ def _mode(node: Node, event: Event) -> None:
         node.watcher.reload()
 
 
+def _configuration(node: Node, event: Event) -> None:
+    """A person, or an installer, removes a file from the CNI directory, or puts it back."""
+    names = set(node.host.cni.names) - {CONFLIST}
+    node.host.cni.names = tuple(sorted(names if event.how == "away" else names | {CONFLIST}))
+    node.eyes.changed()
+
+
+def _window(node: Node, event: Event) -> None:
+    """The one time of the week in which restarts are allowed: it opens in so many seconds, for so many minutes. It
+    begins with a minute of the wall clock, of now."""
+    monday = 345_600.0  # 1970-01-05
+    start = int((node.timeline.wall() + event.value - monday) // 60) % (7 * 24 * 60)
+    node.windows = (Window(start=start, minutes=int(event.how)),) if event.how != "off" else ()
+    if node.watcher is not None:
+        node.watcher.reload()
+
+
 def _installed(node: Node, event: Event) -> None:
     node.installed = event.how != "away"
 
@@ -176,7 +198,7 @@ def _ledger(node: Node, event: Event) -> None:
     elif event.how == "older":
         disk.older()
     if event.how in ("lost", "garbled"):
-        node.truth.forget()
+        node.truth.forget(maybe=event.how == "garbled")
 
 
 def _hears(node: Node, event: Event) -> None:
@@ -220,6 +242,7 @@ DO: Mapping[str, Do] = {
     "pause": lambda node, event: node.pause(event.value),
     "resume": lambda node, _: node.resume(),
     "delete-pod": lambda node, event: node.kubelet.delete_pod(_named(node, event)),
+    "configuration": _configuration,
     "api-server": _api_server,
     "kubelet": _kubelet,
     "runtime": _runtime,
@@ -235,6 +258,8 @@ DO: Mapping[str, Do] = {
     "kill": lambda node, _: node.kill(),
     "power-cut": lambda node, _: node.power_cut(),
     "reboot": lambda node, _: node.reboot(),
+    "soft-reboot": lambda node, event: node.soft_reboot(event.who),
+    "window": _window,
     "ask": lambda node, _: node.ask(),
     "second-copy": lambda node, _: node.remediate() and None,
 }
@@ -253,6 +278,9 @@ def heal(node: Node) -> None:
             subject.returns = "fresh"
     node.runtime.keeps = None
     node.resume()
+    if node.windows:
+        # A last one, which opens by itself.
+        _window(node, Event(at=0.0, do="window", value=240.0, how="720"))
     node.host.finish()
     node.eyes.changed()
     if not node.kubelet.active:

@@ -17,6 +17,7 @@ from ostreewatchd.model import (
     KubeletView,
     Live,
     Node,
+    Ostree,
     Pod,
     Reference,
     RuntimeContainer,
@@ -51,6 +52,7 @@ class Views(NamedTuple):
     containers: tuple[Container, ...]
     references: tuple[Reference, ...]
     live: Live
+    ostree: Ostree
     runtime: RuntimeView
     kubelet: KubeletView
 
@@ -67,6 +69,8 @@ class Eyes:
         """Grows with each change of the node."""
         self.system = "running"
         """Also stopping, silent."""
+        self.next_root = ""
+        """The deployment that is prepared for a soft reboot."""
         self.trust_torn = False
         """A planted bug: nothing compares what was seen first with what was seen last."""
         self.middle: Any = lambda: None
@@ -78,7 +82,13 @@ class Eyes:
     def views(self) -> Views:
         if self._views is None or self._views.version != self.version:
             self._views = Views(
-                self.version, self._containers(), self._references(), self._live(), self._lists(), self._kubelet_view()
+                self.version,
+                self._containers(),
+                self._references(),
+                self._live(),
+                self._ostree(),
+                self._lists(),
+                self._kubelet_view(),
             )
         return self._views
 
@@ -126,6 +136,7 @@ class Eyes:
             containers=before.containers,
             references=after.references,
             flags=flags,
+            ostree=self.views().ostree,
             daemons=(self._daemon(),),
             history=history,
             system=self._system() if deep else None,
@@ -136,7 +147,7 @@ class Eyes:
     def _system(self) -> SystemView:
         if self.system == "silent":
             return SystemView(problem="no answer in 3.0 s")
-        return SystemView(state=self.system)
+        return SystemView(state=self.system, soft_reboots=self._host.soft_reboots)
 
     def _sight(self, of: Subject | Deployment | Tree, inode: int, serial: int, born: Optional[float]) -> Sight:
         return Sight(
@@ -203,6 +214,10 @@ class Eyes:
             partial="/usr is of one deployment and /etc of another" if host.partial else "",
         )
 
+    def _ostree(self) -> Ostree:
+        root = Identity(dev=65024, ino=self._host.booted.number + 2)
+        return Ostree(is_booted=True, root=root, recorded_root=root, next_root=self.next_root)
+
     def _lists(self) -> RuntimeView:
         if not self._runtime.lists:
             return RuntimeView(socket="", problem="no answer to ListPodSandbox")
@@ -263,7 +278,7 @@ class Eyes:
             return KubeletView(
                 pid=900, refusal="api-server-out-of-reach", problem="it may have been restarted without its API server"
             )
-        return KubeletView(pid=900)
+        return KubeletView(pid=900, pods=tuple({one.uid for one in kubelet.subjects if one.pod_exists}))
 
 
 def is_mounting(flags: tuple[Flag, ...]) -> bool:

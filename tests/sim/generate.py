@@ -26,6 +26,8 @@ _BEFORE_THE_ACT = (
     "after:intend",
     "look:shallow",
 )
+_AROUND_THE_ACT = ("after:intend", "before:stop", "after:stop", "before:conclude")
+_CUTS = ("kill", "kill", "kill", "kill", "power-cut", "power-cut", "reboot", "soft-reboot", "upgrade", "watcher")
 _WRITERS = ("calico-node", "kube-multus", "multus-watcher")
 _RETURNS = ("stale", "stale", "never", "pod-deleted")
 
@@ -76,8 +78,11 @@ class _Draw:
 
     def cut(self, at: float) -> None:
         for _ in range(self.random.choice((1, 1, 2))):
-            what = self.pick(("kill", "kill", "kill", "power-cut", "power-cut", "reboot", "upgrade", "watcher"))
-            self.add(at + self.soon(), what, moment=self.chance(0.8), how="kill" if what == "upgrade" else "")
+            what = self.pick(_CUTS)
+            who = self.pick(("", *self.names)) if what == "soft-reboot" else ""
+            on = self.pick(_AROUND_THE_ACT if self.chance(0.3) else MOMENTS)
+            how = "kill" if what == "upgrade" else ""
+            self.add(at + self.soon(), what, moment=self.chance(0.8), on=on, who=who, how=how)
 
     def runtime(self, at: float) -> None:
         self.add(at + self.soon(), "runtime", moment=self.chance(0.3), how=self.pick(MODES[1:]))
@@ -129,16 +134,40 @@ class _Draw:
             if self.chance(0.6):
                 self.add(at + self.soon() + 5.0, "runtime-namespace", how="off")
 
+    def configuration(self, at: float) -> None:
+        self.add(at + self.soon(), "configuration", moment=self.chance(0.6), how="away", on=self.pick(_BEFORE_THE_ACT))
+        if self.chance(0.5):
+            self.add(at + self.soon(), "kill", moment=True, on="after:intend")
+        if self.chance(0.3):
+            self.add(at + self.soon() + 5.0, "configuration", how="back")
+
     def limits(self, at: float) -> None:
-        what = self.random.random()
-        if what < 0.5:
-            self.add(
-                at + self.soon() - 1.0, "pause", moment=self.chance(0.4), value=self.random.choice((2.0, 30.0, 900.0))
-            )
-            if self.chance(0.4):
-                self.add(at + self.soon() + 3.0, "resume")
+        self.add(at - 0.1, "crash-loop", who=self.pick(self.names), value=float(self.random.choice((1, 3, 5, 7))))
+
+    def pause(self, at: float) -> None:
+        seconds = self.random.choice((2.0, 30.0, 900.0))
+        if self.chance(0.5):
+            self.add(at + self.soon() - 1.0, "pause", moment=self.chance(0.4), value=seconds)
         else:
-            self.add(at - 0.1, "crash-loop", who=self.pick(self.names), value=float(self.random.choice((1, 3, 5, 7))))
+            # What it holds back after a restart of all is owed only by a switch after that.
+            self.add(at, "pause", value=900.0)
+            self.add(at + self.soon(), self.pick(("power-cut", "reboot", "soft-reboot", "watcher")))
+            self.switch(at + 25.0 + self.soon())
+        if self.chance(0.3):
+            self.add(at + self.soon() + 3.0, "resume")
+
+    def window(self, at: float) -> None:
+        """It may be open, and close or open while something is done."""
+        opens = self.random.choice((-600.0, -70.0, -70.0, 30.0, 120.0, 4000.0, 200_000.0))
+        minutes = str(self.random.choice((1, 2, 15, 600)))
+        self.add(at + self.soon() - 2.0, "window", moment=self.chance(0.3), value=opens, how=minutes)
+        if self.chance(0.2):
+            self.add(at + self.soon() + 5.0, "window", how="off")
+
+    def soft_reboot(self, at: float) -> None:
+        self.add(at + self.soon(), "soft-reboot", moment=self.chance(0.4), who=self.pick(("", *self.names)))
+        if self.chance(0.6):
+            self.switch(at + 25.0 + self.soon())
 
     def blind(self, at: float) -> None:
         who = self.pick(self.names)
@@ -153,10 +182,10 @@ class _Draw:
             self.add(at + self.soon() + 1.0, "flag", how=path, value=-1.0)
 
     def ledger(self, at: float) -> None:
-        how = self.pick(("lost", "lost", "lost", "garbled", "readonly", "full", "newer", "older"))
+        how = self.pick(("lost", "lost", "lost", "garbled", "readonly", "full", "newer", "older", "older"))
         value = float(self.random.choice((0, 0, 100, 4096, 9000))) if how == "garbled" else 0.0
-        where = self.pick(MOMENTS if self.chance(0.5) else _BEFORE_THE_ACT)
-        self.add(at + self.soon(), "ledger", moment=self.chance(0.7), on=where, how=how, value=value)
+        where = self.pick(MOMENTS if self.chance(0.5) and how != "older" else _BEFORE_THE_ACT)
+        self.add(at + self.soon(), "ledger", moment=self.chance(0.7) or how == "older", on=where, how=how, value=value)
         if how in ("readonly", "full") and self.chance(0.6):
             self.add(at + self.soon() + 1.0, "ledger", moment=self.chance(0.2), how="ok")
 
@@ -199,7 +228,11 @@ _THEMES: tuple[tuple[int, Callable[[_Draw, float], None]], ...] = (
     (1, _Draw.systemd),
     (2, _Draw.product),
     (3, _Draw.namespaces),
-    (2, _Draw.limits),
+    (1, _Draw.limits),
+    (2, _Draw.pause),
+    (2, _Draw.window),
+    (2, _Draw.soft_reboot),
+    (2, _Draw.configuration),
 )
 
 

@@ -2,7 +2,7 @@
 """The host's tree: deployments, what is mounted over /usr and /etc, the flags, and the platform's own script.
 
 Source: starlingx/update (ostree_utils.py mount_new_deployment: the binds and their order; software_agent.py: flags;
-post-install.sh: `crictl stop` of three names)."""
+post-install.sh: `crictl stop` of three names); systemd-soft-reboot.service(8)."""
 
 from __future__ import annotations
 
@@ -57,6 +57,10 @@ class Host:
     stop_by_name: Callable[[str], None]
     """`crictl stop` of all containers of a name."""
     boot: int = 1
+    soft_reboots: int = 0
+    """In this boot."""
+    started_anew: int = 0
+    """How often all of userspace was, with or without the kernel."""
     flags: dict[str, float] = field(default_factory=dict)
     """Path: since when."""
     epoch: int = 0
@@ -184,8 +188,18 @@ class Host:
         """Into the newest deployment."""
         self.script_run += 1
         self.boot += 1
+        self.soft_reboots, self.started_anew = 0, self.started_anew + 1
         self.timeline.booted = self.timeline.now
         self.flags.clear()
+        self._begin_in_newest()
+
+    def soft_reboot(self) -> None:
+        """Userspace begins anew in the newest deployment: same kernel, same boot id, and what is in /run stays."""
+        self.script_run += 1
+        self.soft_reboots, self.started_anew = self.soft_reboots + 1, self.started_anew + 1
+        self._begin_in_newest()
+
+    def _begin_in_newest(self) -> None:
         self.booted = self.newest
         self.usr, self.etc = [Mounted(self.booted, self.serial())], [Mounted(self.booted, self.serial())]
         self._moved()

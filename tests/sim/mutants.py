@@ -18,7 +18,7 @@ import msgspec
 
 from ostreewatchd import asking, settle
 from ostreewatchd.ledger import Ledger, LedgerError
-from ostreewatchd.model import History, Plan, Settings, Snapshot, SystemView
+from ostreewatchd.model import History, Pause, Plan, Settings, Snapshot, SystemView
 from ostreewatchd.remediation import cure, loop, program
 from ostreewatchd.remediation.cure import Curer, Outcome
 from ostreewatchd.remediation.proof import Proof
@@ -137,6 +137,18 @@ def _wall_clock(snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, Setti
     if switch is not None:
         history = _replace(history, switch=_replace(switch, seen_boottime=switch.seen_at))
     return _replace(snapshot, containers=containers, history=history), settings
+
+
+def _soft_reboot_is_a_boot(snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, Settings]:
+    """As if what was done before it was of another boot."""
+    if snapshot.system is not None and snapshot.system.soft_reboots:
+        node = snapshot.node
+        snapshot = _replace(snapshot, node=_replace(node, boot_id=f"{node.boot_id}+{snapshot.system.soft_reboots}"))
+    return snapshot, settings
+
+
+def _forgets_at_reboot(self: Pause, *, now: float, boottime: float, boot_id: str) -> bool:
+    return boot_id == self.boot_id and boottime - self.since_boottime < self.seconds
 
 
 def _kubelet_is_fine(snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, Settings]:
@@ -264,6 +276,9 @@ MUTANTS: Mapping[str, Patch] = {
         lambda snapshot, settings: (_replace(snapshot, system=SystemView(state="running")), settings)
     ),
     "pause ignored": _instead(Snapshot, "pause", None),
+    "pause ignored after a reboot": _instead(Pause, "holds", _forgets_at_reboot),
+    "window ignored": _planned(lambda snapshot, settings: (snapshot, _replace(settings, windows=()))),
+    "soft reboot taken for a boot": _planned(_soft_reboot_is_a_boot),
     "budget ignored": _in_plan("limit", lambda _, steps, __: (list(steps), [])),
     "back-off ignored": _in_plan("wait", lambda *_: 0.0),
     "largest cure first": _sandbox_first,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Optional
 
 from ostreewatchd.ledger import pausing
-from ostreewatchd.model import Flag, History, Live, Pause, Settings, Snapshot, Step
+from ostreewatchd.model import Flag, History, Live, Pause, Settings, Snapshot, Step, Window
 from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.remediation import program
 from ostreewatchd.remediation.loop import Result
@@ -49,6 +49,8 @@ class Process:
     last: Optional[Seen] = None
     deep: Optional[Seen] = None
     """What was true at its last looks."""
+    switches: tuple[float, ...] = ()
+    """When those were committed that it knows from a ledger which is lost meanwhile."""
     intended: dict[str, float] = field(default_factory=dict)
     """Container id: when this process committed the intent."""
     could_not: set[tuple[str, str]] = field(default_factory=set)
@@ -139,6 +141,7 @@ class Node:
     shape: Shape
     path: str
     mode: str = "heal"
+    windows: tuple[Window, ...] = ()
     installed: bool = True
     wanted: bool = False
     tracing: bool = False
@@ -245,12 +248,12 @@ class Node:
         if self.wanted and not self.unit_active and self.eyes.system != "stopping" and self.watcher is not None:
             self.unit_active = True
             self.wanted = False
-            boot = self.host.boot
+            before = self.host.started_anew
             try:
                 if self.installed:
                     self.remediate()
             finally:
-                if self.host.boot == boot:
+                if self.host.started_anew == before:
                     self.unit_active = False
             self.timeline.call_later(0.05, self._path_unit)
             if self._watcher_tree != self.host.usr[-1].deployment.name:
@@ -289,6 +292,7 @@ class Node:
             mode=self.mode,
             proof=self.shape.proof,
             settle_cap=60.0,
+            windows=self.windows,
             per_switch=self.shape.per_switch,
             per_hour=self.shape.per_hour,
         )  # type: ignore[arg-type]
@@ -318,12 +322,12 @@ class Node:
         )
         pausing.write(os.path.dirname(self.path), order)
         self.disk.version += 1
-        self.truth.paused = (self.timeline.now, self.timeline.now + seconds)
+        self.truth.pause_ordered(seconds)
 
     def resume(self) -> None:
         pausing.remove(os.path.dirname(self.path))
         self.disk.version += 1
-        self.truth.paused = (0.0, 0.0)
+        self.truth.pause_ended()
 
     def kill(self) -> None:
         """SIGKILL to the innermost remediation that runs, if one does."""
@@ -334,17 +338,22 @@ class Node:
     def power_cut(self, *, clean: bool = False) -> None:
         """All stops; half a minute later it is up again."""
         self.log(f"(power off, {'clean' if clean else 'cut'})")
-        for process in self.processes:
-            process.dead = True
         if not clean:
             self.disk.power_cut()
-        self.stop_watcher()
-        self.wanted = self.unit_active = False
-        self.eyes.system = "running"
-        self.truth.paused = (0.0, 0.0)  # Whether it still holds is then the clocks' to say.
-        self.runtime.keeps = None
+        self._end_all()
         self.kubelet.reboot()
         self.host.reboot()
+        self._begin_anew()
+
+    def _end_all(self) -> None:
+        for process in self.processes:
+            process.dead = True
+        self.stop_watcher()
+        self.wanted = self.unit_active = False
+        self.eyes.system, self.eyes.next_root = "running", ""
+        self.runtime.keeps = None
+
+    def _begin_anew(self) -> None:
         self._changed()
         self.timeline.call_later(10.0, self.kubelet.start)
         self.timeline.call_later(12.0, self.start_watcher)
@@ -352,10 +361,28 @@ class Node:
 
     def reboot(self) -> None:
         """A clean one: what still runs is ended first."""
+        self._stop_all(lambda: self.power_cut(clean=True))
+
+    def soft_reboot(self, survivor: str) -> None:
+        """All of userspace is ended and begins anew, but for a container whose unit survives the final kill signal."""
+        if self.host.newest in (self.host.booted, self.host.cni):
+            self.host.deploy(())
+        self.eyes.next_root = self.host.newest.name
+        self._stop_all(lambda: self._soft_reboot(survivor))
+
+    def _soft_reboot(self, survivor: str) -> None:
+        self.log("(soft reboot)")
+        self._end_all()
+        self.kubelet.reboot(survivor)
+        self.host.soft_reboot()
+        self._begin_anew()
+
+    def _stop_all(self, then: Callable[[], None]) -> None:
         self.eyes.system = "stopping"
-        boot = self.host.boot
-        self.timeline.call_later(3.0, lambda: self.kill() if self.host.boot == boot else None)
-        self.timeline.call_later(5.0, lambda: self.power_cut(clean=True) if self.host.boot == boot else None)
+        self._changed()
+        before = self.host.started_anew
+        self.timeline.call_later(3.0, lambda: self.kill() if self.host.started_anew == before else None)
+        self.timeline.call_later(5.0, lambda: then() if self.host.started_anew == before else None)
 
     # --- what the watcher sees by; patched into its module
 

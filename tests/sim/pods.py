@@ -247,11 +247,14 @@ class Kubelet:
         self.changed()
         self.pump()
 
-    def reboot(self) -> None:
-        """All containers end; kubelet starts them again once it runs."""
+    def reboot(self, survivor: str = "") -> None:
+        """All containers end, but for those of this name; kubelet starts them again once it runs."""
         for subject in self.subjects:
             if subject.timer is not None:
                 subject.timer.cancel()
+            if subject.runs and subject.name == survivor:
+                subject.timer, subject.level = None, 0
+                continue
             subject.timer, subject.runs, subject.level = None, False, 0
             subject.shim, subject.dead, subject.sandbox_ready = None, None, subject.pod_exists
             subject.ended = self.timeline.now

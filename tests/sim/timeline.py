@@ -98,7 +98,6 @@ class WallClock:
     """What the product's modules have as `time`."""
 
     strftime = staticmethod(time.strftime)
-    gmtime = staticmethod(time.gmtime)
     CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
 
     def __init__(self, timeline: Timeline) -> None:
@@ -106,6 +105,9 @@ class WallClock:
 
     def time(self) -> float:
         return self._timeline.wall()
+
+    def gmtime(self) -> time.struct_time:
+        return time.gmtime(self._timeline.wall())
 
     def monotonic(self) -> float:
         return self._timeline.boottime()

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple, Optional, get_args
 
 import msgspec
 
-from ostreewatchd.model import STOPPED_NOTHING, Exit, OutcomeName, Settings, Snapshot, Step
+from ostreewatchd.model import STOPPED_NOTHING, Exit, OutcomeName, Settings, Snapshot, Step, Window
 from ostreewatchd.model import Subject as ActSubject
 from ostreewatchd.platforms import GENERIC
 from ostreewatchd.remediation.loop import Result
@@ -72,6 +74,8 @@ class Seen(NamedTuple):
     fingerprint: str
     hidden: frozenset[str]
     """Of which containers it could not see what they show."""
+    wall: float
+    """What its clock said."""
 
 
 class Act(NamedTuple):
@@ -82,6 +86,14 @@ class Act(NamedTuple):
     step: str
     subject: ActSubject
     outcome: str
+
+
+class _Pause(NamedTuple):
+    """An order to restart nothing: when it began and for how long."""
+
+    began: float
+    seconds: float
+    boot: int
 
 
 class Truth:
@@ -104,15 +116,21 @@ class Truth:
         self._signature: object = None
         self._inode = 0
         self._stopped_at: list[float] = []
-        self.paused = (0.0, 0.0)
-        """From when until when a pause is in effect."""
+        self._pause: Optional[_Pause] = None
+        self._may_know: set[str] = set()
+        """Containers of acts without outcome in a file of which nobody knows what can be read."""
         self.forgot_at = -1.0
         """When a ledger was last lost."""
 
-    def forget(self) -> None:
-        """The ledger is gone: nothing that it knew counts any more."""
+    def forget(self, *, maybe: bool = False) -> None:
+        """The ledger is gone: nothing that it knew counts any more. `maybe`: something of it may still be read."""
+        self._may_know = (
+            {act.subject.container_id for act in self.acts.values() if not act.outcome} if maybe else set()
+        )
         if self.switches:
             self.forgot_at = self._node.timeline.now
+        for process in self._node.processes:
+            process.switches = (*process.switches, *self.switches.values())
         self.acts.clear()
         self.switches.clear()
 
@@ -164,7 +182,7 @@ class Truth:
 
     def looked(self, process: Process, snapshot: Snapshot, *, deep: bool) -> None:
         hidden = frozenset(one.id for one in snapshot.containers if one.binds[0].sight.identity is None)
-        seen = Seen(self._node.timeline.now, self.facts(), snapshot.live.fingerprint, hidden)
+        seen = Seen(self._node.timeline.now, self.facts(), snapshot.live.fingerprint, hidden, snapshot.taken_at)
         process.last = seen
         if deep:
             process.deep = seen
@@ -193,7 +211,7 @@ class Truth:
         if last.fingerprint != facts.fingerprint:
             raise Broken("4", f"{name} is stopped after a torn look")
         intent = next((act for act in self.acts.values() if act.subject.container_id == id and not act.outcome), None)
-        if intent is None and id not in process.intended:
+        if intent is None and id not in process.intended and id not in self._may_know:
             raise Broken("6", f"{name} is stopped and no intent is on disk")
         if not self._node.disk.is_synced:
             raise Broken("6", f"{name} is stopped and a power cut would take its intent back")
@@ -235,20 +253,34 @@ class Truth:
             raise Broken("5", f"{name}: {step.kind}, and {deep.helps[id] or 'nothing'} would help")
         if self._node.kubelet.back_off(subject) > _LONGEST_BACK_OFF:
             raise Broken("8", f"{name} is stopped and kubelet would leave it down for long")
-        began, ends = self.paused
-        if process.last is not None and began < process.last.at < ends:
+        if process.last is not None and self._is_paused(process.last.at):
             raise Broken("6", f"{name} is stopped during a pause")
+        if not _is_open(process.config.windows, process.deep.wall if process.deep else 0.0):
+            raise Broken("6", f"{name} is stopped outside of the maintenance windows")
         if subject.labels != "daemon-set":
             raise Broken("6", f"{name} is stopped and its restart policy is not Always")
-        if not self._started_before(subject, facts) and not self._has_failed(subject):
+        if not self._started_before(process, subject, facts) and not self._has_failed(subject):
             raise Broken("6", f"{name} is stopped and was started after the switch")
 
-    def _started_before(self, subject: Subject, facts: Facts) -> bool:
+    def pause_ordered(self, seconds: float) -> None:
+        self._pause = _Pause(self._node.timeline.now, seconds, self._node.host.boot)
+
+    def pause_ended(self) -> None:
+        self._pause = None
+
+    def _is_paused(self, at: float) -> bool:
+        """In another boot only the wall clock tells when it ends: then it surely holds if nobody has set that."""
+        pause = self._pause
+        if pause is None or not pause.began < at < pause.began + pause.seconds:
+            return False
+        return pause.boot == self._node.host.boot or self.stepped_at < pause.began
+
+    def _started_before(self, process: Process, subject: Subject, facts: Facts) -> bool:
         """Truly, or as far as the ledger remembers: what was started before the switch was first seen."""
         started = facts.started[subject.id]
         if started <= facts.epoch_began:
             return True
-        if any(started <= at for at in self.switches.values() if at >= facts.epoch_began):
+        if any(started <= at for at in (*self.switches.values(), *process.switches) if at >= facts.epoch_began):
             return True
         return self._is_excused(subject)
 
@@ -384,6 +416,15 @@ class Truth:
             raise Broken("7", f"{act.subject} is stale, and its outcome says that nothing was needed")
         if act.outcome == "pod-gone" and act.subject.pod_uid in facts.ready and key in facts.fresh:
             raise Broken("7", f"{act.subject} is said to be gone, and its pod is there")
+
+
+def _is_open(windows: Sequence[Window], wall: float) -> bool:
+    if not windows:
+        return True
+    now = datetime.fromtimestamp(wall, timezone.utc)
+    minute = (now.weekday() * 24 + now.hour) * 60 + now.minute
+    week = 7 * 24 * 60
+    return any(minute in (one.start + n, one.start + n - week) for one in windows for n in range(one.minutes))
 
 
 def _rank(namespace: str, name: str) -> tuple[bool, int]:
