@@ -69,11 +69,13 @@ class Aside:
         self._left: dict[int, str] = {}
         """Which mount each child that was killed and has not ended waits for."""
         self._late = 0
+        self._waited = 0.0
+        """Seconds in this look, in all: what answers just in time, question after question, is as good as silent."""
         self._others: Optional[int] = None
 
     def begin(self) -> None:
         """A look begins."""
-        self._late = 0
+        self._late, self._waited = 0, 0.0
         self._reap()
 
     def refuses(self, mount: str) -> str:
@@ -81,7 +83,8 @@ class Aside:
         self._reap()
         if self.is_silent(mount):
             return SILENT
-        if self._late >= _MOST_LATE or len(self._left) + self._of_others() >= MOST_LEFT:
+        is_enough = self._late >= _MOST_LATE or self._waited >= _MOST_LATE * self.deadline
+        if is_enough or len(self._left) + self._of_others() >= MOST_LEFT:
             return "was not asked, for too many others do not answer"
         return ""
 
@@ -95,6 +98,19 @@ class Aside:
         """A new child that answers with `work`; `keep`: the descriptors that it needs. Raises OSError."""
         self.children += 1
         return Child(work, keep)
+
+    def ask(self, child: Child, question: Any) -> Any:
+        """As Child.ask, within the deadline."""
+        since = time.monotonic()
+        try:
+            return child.ask(question, self.deadline)
+        finally:
+            self._waited += time.monotonic() - since
+
+    def is_done(self, child: Child) -> None:
+        """Nobody asks the child any more. One that has not ended soon (a busy machine) is reaped later."""
+        if not child.end():
+            self._left[child.pid] = ""
 
     def is_late(self, child: Child, mount: str) -> None:
         """The child has not come back from the mount: end it, or leave it behind, and remember."""

@@ -105,8 +105,8 @@ class Root:
         self.close()
 
     def close(self) -> None:
-        if self._child is not None:
-            self._child.end()
+        if self._child is not None and self._aside is not None:
+            self._aside.is_done(self._child)
             self._child = None
         if self.fd >= 0:
             os.close(self.fd)
@@ -180,7 +180,7 @@ class Root:
         if self._child is None:
             self._child = self._aside.child(self._work, keep=(self.fd,))
         try:
-            kind, answer = self._child.ask(question, self._aside.deadline)
+            kind, answer = self._aside.ask(self._child, question)
         except Late as late:
             child, self._child, self._spent = self._child, None, True
             self._aside.is_late(child, late.at or mount.line)
