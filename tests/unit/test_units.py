@@ -206,3 +206,8 @@ def test_the_network() -> None:
     watcher, remediation = settings(WATCHER), settings(REMEDIATION)
     assert watcher["PrivateNetwork"] == ["yes"] and watcher["RestrictAddressFamilies"] == ["AF_UNIX"]
     assert "IPAddressDeny" not in remediation, "the API server may be anywhere"
+
+
+@pytest.mark.parametrize("unit", [WATCHER, REMEDIATION])
+def test_no_core_has_a_token_in_it(unit: str) -> None:
+    assert settings(unit)["LimitCORE"] == ["0"]
