@@ -41,7 +41,13 @@ class DateWatch:
         """To wake at this date, in seconds since the epoch, and no more at another; None: at none. One that is past is
         now."""
         timer = _Timer(0, 0, max(1, int(min(date if date is not None else _NEVER, _NEVER))), 0)
-        _check(_libc.timerfd_settime(self._fd, _ABSTIME | _CANCEL_ON_SET, ctypes.byref(timer), None))
+        try:
+            _check(_libc.timerfd_settime(self._fd, _ABSTIME | _CANCEL_ON_SET, ctypes.byref(timer), None))
+        except OSError as error:
+            if error.errno != errno.ECANCELED:
+                raise
+            # The clock was set since it was armed. It is armed anew, and read(2) does not tell of that any more.
+            self._loop.call_soon(self._changed)
 
     def close(self) -> None:
         self._loop.remove_reader(self._fd)
@@ -61,7 +67,5 @@ class DateWatch:
 def _check(result: int) -> int:
     if result < 0:
         code = ctypes.get_errno()
-        if code == errno.ECANCELED:
-            return result  # The clock was set since the timer was armed: it is armed anew, and tells of that.
         raise OSError(code, os.strerror(code))
     return result
