@@ -40,6 +40,10 @@ class _Read(NamedTuple):
     what: Credential
     secret: bytes
 
+    def __repr__(self) -> str:
+        """Without the secret, wherever it is printed."""
+        return f"_Read({self.what!r})"
+
 
 class Memory:
     """What the look before has read, for who looks again: as long as the host was not switched and no container holds

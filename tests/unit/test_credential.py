@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ostreewatchd.model import Credential
+from ostreewatchd.observe.credentials import _Read
 from ostreewatchd.parse import credential, jwt
 from tests.fakes.credentials import FORMS, HOUR, SIGNATURE, kubeconfig, part, token
 
@@ -119,3 +121,7 @@ def test_any_bytes(data: bytes) -> None:
             except credential.CredentialError as error:
                 assert "eyJ" not in str(error)
     credential.is_kubeconfig(data)
+
+
+def test_what_is_compared_is_never_printed() -> None:
+    assert SIGNATURE not in repr(_Read(Credential(path="/etc/cni/net.d/calico-kubeconfig"), BOUND.encode()))
