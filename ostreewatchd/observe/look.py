@@ -25,6 +25,7 @@ from ostreewatchd.model import (
 from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe import live as lives
 from ostreewatchd.observe.certificates import with_certificates
+from ostreewatchd.observe.cniplaces import cni_places
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.credentials import Credentials
 from ostreewatchd.observe.ostree import ostree
@@ -71,7 +72,8 @@ def glance(host: hosts.Host, settings: Settings) -> Glance:
     devices: set[int] = set()
     host.root.step = devices.add
     platform = hosts.platform_of(host.root)
-    directories = tuple(dict.fromkeys((*platform.cni_directories, *settings.cni_directories)))
+    named = (one.conf_dir for one in cni_places(host.root, platform) if one.conf_dir)
+    directories = tuple(dict.fromkeys((*platform.cni_directories, *named, *settings.cni_directories)))
     boot = hosts.boot_id(host.root)
     live = lives.live(host, boot, directories)
     flags = lives.under_way(host, live.deployments.booted)

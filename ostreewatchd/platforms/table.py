@@ -37,5 +37,8 @@ class Platform(NamedTuple):
     """Directories with the control plane's certificates."""
     kubeconfigs: tuple[str, ...] = ()
     """Of a kubelet that is a part of a larger program, which gives it no flag: the first that is there."""
+    runtime_configurations: tuple[str, ...] = ()
+    """Files of the runtimes' configuration; of which each that is there names CNI directories, or leaves the
+    default."""
     pods: str = "/var/lib/kubelet/pods"
     """Where kubelet has a directory for each of its pods, named by the pod's UID."""

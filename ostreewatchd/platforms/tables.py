@@ -16,6 +16,7 @@ from __future__ import annotations
 from ostreewatchd.platforms.table import MovingLink, Platform
 
 _CONTAINERD = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/config.json"
+_CONFIGURATIONS = ("/etc/containerd/config.toml", "/etc/crio/crio.conf")
 _CRIO = "/run/containers/storage/overlay-containers/{id}/userdata/config.json"
 
 GENERIC = Platform(
@@ -31,6 +32,7 @@ GENERIC = Platform(
     kubelet_commands=("kubelet",),
     manifests=("/etc/kubernetes/manifests",),
     pki=("/etc/kubernetes/pki",),
+    runtime_configurations=_CONFIGURATIONS,
 )
 
 STARLINGX = GENERIC._replace(name="starlingx", marks=("/etc/platform/platform.conf",))
@@ -46,6 +48,7 @@ K3S = GENERIC._replace(
     pki=("/var/lib/rancher/k3s/server/tls",),
     kubeconfigs=("/var/lib/rancher/k3s/agent/kubelet.kubeconfig",),
     links=(MovingLink("/var/lib/rancher/k3s/data/current", "[0-9a-f]{64}"),),
+    runtime_configurations=("/var/lib/rancher/k3s/agent/etc/containerd/config.toml",),
 )
 
 _SNAP = "/var/snap/microk8s"
@@ -60,6 +63,8 @@ MICROK8S = GENERIC._replace(
     pki=(f"{_SNAP}/current/certs",),
     kubeconfigs=(f"{_SNAP}/current/credentials/kubelet.config",),
     pods=f"{_SNAP}/common/var/lib/kubelet/pods",
+    # Its configuration names the directory of the revision; what is followed is the link.
+    runtime_configurations=(),
     # The revision of a snap: a number, with an x where it was installed from a file.
     links=(MovingLink(f"{_SNAP}/current", "x?[0-9]+"),),
 )
@@ -71,6 +76,7 @@ RKE2 = GENERIC._replace(
     bundles=K3S.bundles,
     manifests=("/var/lib/rancher/rke2/agent/pod-manifests",),
     pki=("/var/lib/rancher/rke2/server/tls",),
+    runtime_configurations=("/var/lib/rancher/rke2/agent/etc/containerd/config.toml",),
 )
 
 K0S = GENERIC._replace(
@@ -81,6 +87,7 @@ K0S = GENERIC._replace(
     manifests=(),
     pki=("/var/lib/k0s/pki",),
     pods="/var/lib/k0s/kubelet/pods",
+    runtime_configurations=("/etc/k0s/containerd.toml",),
 )
 
 MICROSHIFT = GENERIC._replace(
@@ -88,6 +95,7 @@ MICROSHIFT = GENERIC._replace(
     marks=("/var/lib/microshift",),
     runtime_sockets=("/run/crio/crio.sock",),
     bundles=(_CRIO,),
+    runtime_configurations=("/etc/crio/crio.conf",),
     kubelet_commands=("microshift",),
     manifests=(),
     pki=("/var/lib/microshift/certs",),
@@ -102,6 +110,7 @@ OPENSHIFT = GENERIC._replace(
     runtime_sockets=("/run/crio/crio.sock",),
     bundles=(_CRIO,),
     pki=(),
+    runtime_configurations=("/etc/crio/crio.conf",),
 )
 
 # Systems whose /usr or /etc moves, and on which kubeadm, or a distribution above, may run.

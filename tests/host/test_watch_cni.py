@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 from inotify_simple import INotify
 
+from ostreewatchd.model import Settings
 from ostreewatchd.observe.host import Host
+from ostreewatchd.observe.look import glance
 from ostreewatchd.watch.configurations import ConfigurationWatch
 from ostreewatchd.watch.dates import DateWatch
-from tests.host.fakehost import CNI, NEW, FakeHost
+from tests.host.fakehost import CNI, NEW, Bind, FakeHost
 from tests.host.namespace import in_namespaces, needs_root
 from tests.host.test_watch import Hints
 
@@ -125,6 +127,32 @@ def test_it_follows_the_host_to_another_directory(tmp_path: Path) -> None:
         assert not one.lost
 
     running(body)
+
+
+@in_namespaces
+def test_the_directory_that_the_runtimes_configuration_names(tmp_path: Path) -> None:
+    """It is one that a switch moves like the platform's own; and the new tree may name another one."""
+    host = FakeHost(tmp_path)
+    config = '[plugins."io.containerd.grpc.v1.cri".cni]\nconf_dir = "{}"\n'
+    trees = [Path("/"), Path(f"/sysroot/ostree/deploy/debian/deploy/{NEW}.0")]
+    for tree, name in zip(trees, ("one", "two")):
+        for directory in ("etc/containerd", "etc/one/net.d", "etc/two/net.d"):
+            (tree / directory).mkdir(parents=True)
+        (tree / "etc/containerd/config.toml").write_text(config.format(f"/etc/{name}/net.d"))
+    host.container("writer", [Bind("/etc/one/net.d", "/host/one")])
+    before = host.look()
+    assert before.cni_directories == (CNI, "/etc/one/net.d")
+
+    async def body(one: Watching) -> None:
+        with Host() as seen:
+            one.watch.arm(seen.root, glance(seen, Settings()).cni_directories)
+        await one.wakes("written", lambda: Path("/etc/one/net.d/x").write_text("x"))
+
+    running(body)
+    host.patch()
+    after = host.look()
+    assert after.cni_directories == (CNI, "/etc/two/net.d")
+    assert after.live.fingerprint != before.live.fingerprint
 
 
 @in_namespaces

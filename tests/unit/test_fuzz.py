@@ -18,6 +18,7 @@ from ostreewatchd.parse import (
     bootentry,
     bundle,
     cgroup,
+    cniconfig,
     containermounts,
     kubeconfig,
     kubeletconfig,
@@ -26,6 +27,7 @@ from ostreewatchd.parse import (
     ostreestate,
     podlogs,
     stat,
+    toml,
 )
 from ostreewatchd.parse import settings as settings_file
 from ostreewatchd.report.printable import printable
@@ -42,6 +44,11 @@ def _mounts(data: bytes) -> object:
     table = mountinfo.MountTable(mounts)
     found = [table.visible(mount.point) for mount in mounts] + [table.unsafe("/a/b")]
     return found, list(containermounts.ContainerFilter(table).lines(data))
+
+
+def _places(data: bytes) -> object:
+    document = toml.parse(data)
+    return cniconfig.places(document), cniconfig.imports(document)
 
 
 # (parser, errors that it declares, words that its input is made of)
@@ -72,6 +79,13 @@ PARSERS: dict[str, tuple[Parser, tuple[type[Exception], ...], list[bytes]]] = {
     "ostree-staged": (ostreestate.staged, (ostreestate.OstreeStateError,), [b"target\0", b"\0", b"name\0", b"a" * 64,
                                                                            b".0\0\0s", b"a{sv}", b"\x07", b"\xff"]),
     "ostree-origin": (ostreestate.is_hotfix, (), [b"[origin]", b"\n", b"unlocked", b"=", b"hotfix", b"[", b"]"]),
+    "toml": (toml.parse, (toml.TomlError,), [b"a", b"=", b"[", b"]", b"[[", b"{", b"}", b'"', b'"""', b"'", b"\\",
+                                             b".", b",", b"1", b"#", b"\n", b"\r\n", b"\\u", b"inf", b"\xff"]),
+    "runtime-configuration": (_places, (toml.TomlError,), [b"[plugins.cri.cni]\n", b"conf_dir", b"=", b"'/'", b"\n",
+                                                           b"[crio.network]\n", b"network_dir", b"imports", b"1",
+                                                           b"['/a/b']", b"[plugins]\n", b"cri", b"[]"]),
+    "cni-network": (cniconfig.network, (cniconfig.NotCni,), [b"{", b"}", b'"name":', b'"n"', b",", b'"type":', b"1",
+                                                             b'"plugins":', b"[", b"]", b"null", b"\xff"]),
     "settings": (lambda data: settings_file.parse("f", data), (), [b"[Watch]", b"\n", b"SettleSec", b"=", b"1", b"ms",
                                                                    b"1e999", b"nan", b"CNIDirectories", b"/", b"..",
                                                                    b"[Remediation]", b"Mode", b"\xff", b"1_0"]),

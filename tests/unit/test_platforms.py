@@ -27,7 +27,7 @@ def test_paths(platform: Platform) -> None:
     paths = (
         *platform.marks, *platform.cni_directories, *platform.runtime_sockets, *platform.bundles, *platform.manifests,
         *platform.pki, *platform.kubeconfigs, *(flag.path for flag in FLAGS),
-        *(link.path for link in platform.links),
+        *(link.path for link in platform.links), *platform.runtime_configurations,
     )  # fmt: skip
     for path in paths:
         assert path.startswith("/") and not path.endswith("/") and "//" not in path, path
