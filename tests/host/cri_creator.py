@@ -49,14 +49,25 @@ class _Bytes(Message):
         return self._data
 
 
+class _Raw(Message):
+    """An answer that stays in wire format."""
+
+    data = b""
+
+    @classmethod
+    def FromString(cls, s: bytes) -> _Raw:
+        made = cls()
+        made.data = s
+        return made
+
+
 class Creator:
     """Creates and starts; use it in a `with`."""
 
     def __init__(self, socket: str, cgroup: str) -> None:
         """`cgroup` is the name of the cgroup below which all is put."""
         self._channel = Channel(socket, 60)
-        # In LinuxPodSandboxConfig: cgroup_parent; security_context.namespace_options.network = NODE.
-        self._linux = _field(1, f"/{cgroup}") + _field(2, _field(1, _field(1, 2)))
+        self._cgroup = f"/{cgroup}"
         self._config = b""
 
     def __enter__(self) -> Creator:
@@ -65,13 +76,16 @@ class Creator:
     def __exit__(self, *_: object) -> None:
         self._channel.close()
 
-    def sandbox(self, name: str, namespace: str, uid: str) -> str:
-        """A ready sandbox in the host's network namespace (so without CNI); its id."""
+    def sandbox(self, name: str, namespace: str, uid: str, *, handler: str = "", on_host: bool = True) -> str:
+        """A ready sandbox in the host's network namespace (so without CNI), or in one of its own; its id."""
+        # In LinuxPodSandboxConfig: cgroup_parent; security_context.namespace_options.network = NODE or POD.
+        linux = _field(1, self._cgroup) + _field(2, _field(1, _field(1, 2 if on_host else 0)))
         metadata = pb.PodSandboxMetadata(name=name, uid=uid, namespace=namespace, attempt=0)
         labels = {"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": namespace}
-        self._config = _field(1, metadata) + _map(6, labels) + _field(8, self._linux)
+        self._config = _field(1, metadata) + _map(6, labels) + _field(8, linux)
+        request = _field(1, self._config) + (_field(2, handler) if handler else b"")
         # Our VersionRequest has one string as field 1, as these answers have: an id.
-        return self._channel.call("RunPodSandbox", _Bytes(_field(1, self._config)), pb.VersionRequest).version
+        return self._channel.call("RunPodSandbox", _Bytes(request), pb.VersionRequest).version
 
     def container(
         self, sandbox: str, name: str, attempt: int, image: str, host_path: Path, container_path: str
@@ -83,6 +97,10 @@ class Creator:
         config = _field(1, metadata) + _field(2, _field(1, image)) + _field(7, mount) + _map(9, labels)
         request = _field(1, sandbox) + _field(2, config) + _field(3, self._config)
         return self._channel.call("CreateContainer", _Bytes(request), pb.VersionRequest).version
+
+    def ask(self, verb: str, request: bytes = b"") -> bytes:
+        """Any verb, both sides in wire format."""
+        return self._channel.call(verb, _Bytes(request), _Raw).data
 
     def start(self, id: str) -> None:
         """Starts a created container."""

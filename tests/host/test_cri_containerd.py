@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CRI client against a real containerd that runs a real sandbox and container; nothing of it stays.
+"""The CRI client against a real containerd that runs a real sandbox and container, and against the stand-in for CRI-O
+in front of one; nothing of it stays.
 
 Needs root and the packages containerd, runc and busybox-static; no network, no image registry, no kubelet.
 """
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +24,7 @@ from ostreewatchd.peers.cri.types import Stopped
 from tests.fakes.cri_server import full_id
 from tests.host.containerd import IMAGE, MISSING, Containerd, end
 from tests.host.cri_creator import Creator
+from tests.host.crio import Crio
 
 pytestmark = [
     pytest.mark.host,
@@ -29,20 +33,31 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
-    base = tmp_path_factory.mktemp("c")
-    server = Containerd(base)
+needs_tomllib = pytest.mark.skipif(sys.version_info < (3, 11), reason="the stand-in reads TOML with Python's own")
+
+
+@pytest.fixture(scope="module", params=["containerd", pytest.param("cri-o", marks=needs_tomllib)])
+def containerd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The runtime: either is asked in the same way."""
+    server = Containerd(tmp_path_factory.mktemp("c"))
     try:
-        yield server
+        if request.param == "containerd":
+            yield server
+            return
+        crio = Crio(server)
+        crio.start()
+        try:
+            yield crio
+        finally:
+            crio.close()
     finally:
         end(server)
 
 
-def test_an_empty_runtime(containerd: Containerd) -> None:
+def test_an_empty_runtime(containerd: Any) -> None:
     with Runtime.connect(containerd.socket, deadline=5) as runtime:
         version = runtime.version()
-        assert (version.runtime, version.api) == ("containerd", "v1")
+        assert (version.runtime, version.api) == ("cri-o" if isinstance(containerd, Crio) else "containerd", "v1")
         assert version.version
         assert (runtime.sandboxes(), runtime.containers()) == ((), ())
         with pytest.raises(NotFound):
@@ -54,12 +69,12 @@ def test_an_empty_runtime(containerd: Containerd) -> None:
 
 
 @pytest.fixture
-def creator(containerd: Containerd) -> Iterator[Creator]:
+def creator(containerd: Any) -> Iterator[Creator]:
     with Creator(containerd.socket, containerd.cgroup) as client:
         yield client
 
 
-def test_a_real_pod(containerd: Containerd, creator: Creator) -> None:
+def test_a_real_pod(containerd: Any, creator: Creator) -> None:
     containerd.load_image()
     deadline = 20.0
     host_path = containerd.base / "cni-net.d"
@@ -111,7 +126,7 @@ def test_a_real_pod(containerd: Containerd, creator: Creator) -> None:
         assert [each.ready for each in runtime.sandboxes()] == [False]
 
 
-def test_a_frozen_containerd_is_silent(containerd: Containerd) -> None:
+def test_a_frozen_containerd_is_silent(containerd: Any) -> None:
     containerd.process.send_signal(signal.SIGSTOP)
     try:
         began = time.monotonic()
