@@ -125,8 +125,8 @@ class Aside:
         self._left = {pid: mount for pid, mount in self._left.items() if not _has_ended(pid)}
 
     def _of_others(self) -> int:
-        """Those that an earlier run of the same unit left. Counted once, and anew as long as they are too many."""
-        if self._others is None or self._others >= MOST_LEFT:
+        """Those that an earlier run of the same unit left. Counted once, and anew while they and ours are too many."""
+        if self._others is None or len(self._left) + self._others >= MOST_LEFT:
             self._others = sum(1 for pid in _left_in_cgroup() if pid not in self._left)
         return self._others
 
@@ -193,12 +193,15 @@ class Child:
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        until = time.monotonic() + _ENDS_WITHIN
-        while not _has_ended(self.pid):
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.002)
-        return True
+        with contextlib.suppress(OSError):  # No descriptor left: it may have ended by now, or is reaped later.
+            fd = os.pidfd_open(self.pid)
+            try:
+                waits = select.poll()
+                waits.register(fd, select.POLLIN)
+                waits.poll(_ENDS_WITHIN * 1000)
+            finally:
+                os.close(fd)
+        return _has_ended(self.pid)
 
 
 def _has_ended(pid: int) -> bool:

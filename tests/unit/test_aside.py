@@ -48,7 +48,7 @@ def test_answers_that_come_just_in_time_do_not_add_up(tmp_path: Path, monkeypatc
 
 def test_a_child_that_ends_late_is_reaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").mkdir()
-    monkeypatch.setattr(aside, "_ENDS_WITHIN", -1.0)
+    monkeypatch.setattr(aside, "_ENDS_WITHIN", 0.0)
     looker = aside.Aside()
     with paths.Root(str(tmp_path), _table(), looker) as root:
         root.what("/x")
