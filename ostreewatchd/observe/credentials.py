@@ -15,6 +15,7 @@ from typing import NamedTuple, Optional
 import msgspec
 
 from ostreewatchd.model import Bind, Container, Credential, Identity, Reference
+from ostreewatchd.model.credential import WriterName
 from ostreewatchd.observe.host import Host
 from ostreewatchd.observe.roots import Roots
 from ostreewatchd.parse import credential as files
@@ -31,6 +32,8 @@ _MAX_FILES = 32
 _MAX_DIRECTORIES = 16
 _TRIES, _PAUSE = 3, 0.005
 """A writer truncates and writes in one go: what is empty or cut off is whole a moment later. Seconds."""
+_MOST_UNWHOLE = 4
+"""Looks in a row that read a file which is not whole, before what was read of it is kept."""
 _MAX_NAME = 128
 
 
@@ -47,15 +50,17 @@ class _Read(NamedTuple):
 
 class Memory:
     """What the look before has read, for who looks again: as long as the host was not switched and no container holds
-    another directory than before, and until it is told to forget."""
+    another directory than before, and until it is told to forget. What was not whole is read again by the next looks;
+    not by all of them, for a file may stay as it is."""
 
     def __init__(self, *, remember: bool) -> None:
         self._remember = remember
+        self._unwhole = 0
         self._known: Optional[tuple[object, tuple[Credential, ...]]] = None
 
     def forget(self) -> None:
         """Read all anew the next time."""
-        self._known = None
+        self._known, self._unwhole = None, 0
 
     def look(
         self,
@@ -70,7 +75,9 @@ class Memory:
         key = (fingerprint, held)
         if self._known is None or self._known[0] != key:
             found = looking.look(containers, others)
-            self._known = (key, found) if self._remember else None
+            self._unwhole = self._unwhole + 1 if any(one.problem for one in found) else 0
+            is_to_keep = self._remember and not 0 < self._unwhole < _MOST_UNWHOLE
+            self._known = (key, found) if is_to_keep else None
             return found
         return self._known[1]
 
@@ -214,11 +221,11 @@ def _compared(mine: _Read, hosts: Optional[_Read]) -> Credential:
     return msgspec.structs.replace(mine.what, same=same)
 
 
-def _credential(path: str, writer: str, what: Optional[What], found: files.Found, problem: str) -> Credential:
+def _credential(path: str, writer: WriterName, what: Optional[What], found: files.Found, problem: str) -> Credential:
     seconds, nanoseconds = what.modified if what is not None else (0, 0)
     return Credential(
         path=path,
-        writer=writer,  # type: ignore[arg-type]
+        writer=writer,
         identity=what.identity if what is not None else None,
         modified_at=seconds + nanoseconds / 1e9,
         kind=found.kind,

@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from ostreewatchd.model import Credential, Snapshot
+from ostreewatchd.observe.credentials import _MOST_UNWHOLE
 from ostreewatchd.peers.paths import Root
 from tests.fakes.credentials import FORMS, HOUR, kubeconfig, token
 from tests.host.fakehost import CNI, NEW, Bind, FakeHost
@@ -175,10 +177,35 @@ def test_what_is_remembered_is_read_anew_for_a_reason(tmp_path: Path) -> None:
     assert issued() == [2 * HOUR, 0.0], "the host's, and what the container holds"
     reads: list[str] = []
     real = Root.read
-    Root.read = lambda self, path, limit: reads.append(path) or real(self, path, limit)  # type: ignore[assignment, func-returns-value, method-assign]
-    assert issued() == [2 * HOUR, 0.0] and not [path for path in reads if "kubeconfig" in path], "and none is read"
+
+    def read(root: Root, path: str, limit: int) -> bytes:
+        reads.append(path)
+        return real(root, path, limit)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Root, "read", read)
+        assert issued() == [2 * HOUR, 0.0] and not [path for path in reads if "kubeconfig" in path], "and none is read"
+        host.looker.credentials.forget()
+        assert issued() == [2 * HOUR, 0.0] and [path for path in reads if "kubeconfig" in path]
+
+
+@in_namespaces
+def test_what_was_not_whole_is_read_again_by_the_next_looks(tmp_path: Path) -> None:
+    """A watcher that looked into the middle of a write, and got its hint before the end of it. A file that stays as it
+    is costs no more after some looks."""
+    host = FakeHost(tmp_path)
+    path = leave(CNI, "calico", token(float(int(time.time()))))
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) // 2])
+    assert [bool(one.problem) for one in host.look().credentials] == [True]
+    path.write_text(whole)
+    assert [one.problem for one in host.look().credentials] == [""]
     host.looker.credentials.forget()
-    assert issued() == [2 * HOUR, 0.0] and [path for path in reads if "kubeconfig" in path]
+    path.write_text("")
+    for _ in range(_MOST_UNWHOLE):
+        assert host.look().credentials[0].problem
+    path.write_text(whole)
+    assert host.look().credentials[0].problem, "kept, until somebody says that it has changed"
 
 
 def _of(host: FakeHost, path: Path) -> Credential:
