@@ -15,9 +15,9 @@ import msgspec
 
 from ostreewatchd import __version__, ledger, settings, settle
 from ostreewatchd.asking import Asker
-from ostreewatchd.dates import next_date
 from ostreewatchd.judge import judge
 from ostreewatchd.lean import asyncio
+from ostreewatchd.listening import Listening
 from ostreewatchd.model import Exit, Finding, Pause, RpmOstreeView, Settings, Snapshot
 from ostreewatchd.observe.clock import Clock
 from ostreewatchd.observe.containers import ContainerLooker
@@ -28,13 +28,6 @@ from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
 from ostreewatchd.report.notify import Notifier
 from ostreewatchd.telling import SWITCH_IS_RECENT, Teller
-from ostreewatchd.watch.configurations import ConfigurationWatch
-from ostreewatchd.watch.dates import DateWatch
-from ostreewatchd.watch.deployments import DeploymentWatch
-from ostreewatchd.watch.mounts import MountWatch
-from ostreewatchd.watch.orders import OrderWatch
-from ostreewatchd.watch.rpmostree import RpmOstreeWatch
-from ostreewatchd.watch.traces import TraceWatch
 
 _REMEDIATION = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 _CREDENTIALS_PACE = 5.0
@@ -291,33 +284,10 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, watcher.reload)
     try:
-        mounts = MountWatch(loop, watcher.mounts_changed)
+        listening = Listening(loop, journal, watcher, config.resync)
     except OSError as error:
         journal.report(Kind.FAILED, f"/proc/1/mountinfo: {error.strerror}: this needs CAP_SYS_PTRACE")
         return Exit.COULD_NOT_KNOW
-    deployments: Optional[DeploymentWatch] = None
-    try:
-        deployments = DeploymentWatch(loop, watcher.deployments_changed)
-    except OSError as error:
-        where = "no OSTree deployments here" if isinstance(error, FileNotFoundError) else "not watched"
-        journal.report(
-            Kind.NOT_WATCHED, f"/ostree/deploy: {error.strerror}: {where}; looking every {config.resync:g} s"
-        )
-    orders = OrderWatch(loop, watcher.look_soon)
-    watcher.at_resync(orders.arm)
-    traces = TraceWatch(loop, watcher.traces_changed)
-    watcher.at_resync(traces.arm)
-    rpm_ostree = RpmOstreeWatch(loop, watcher.rpm_ostree_changed)
-    rpm_ostree.task.add_done_callback(watcher.listener_ended)
-    watcher.at_resync(rpm_ostree.again)
-    dates = DateWatch(loop, watcher.credentials_changed)
-    watcher.after_look(lambda _, snapshot: dates.arm(next_date(snapshot)))
-
-    def not_watched(why: str) -> None:
-        journal.report(Kind.NOT_WATCHED, f"CNI directories: {why}; looking every {config.resync:g} s")
-
-    configurations = ConfigurationWatch(loop, watcher.credentials_changed, not_watched)
-    watcher.after_look(lambda first, _: configurations.arm(first.host.root, first.cni_directories))
     journal.report(Kind.STARTED, f"ostreewatchd {__version__} watches (mode {config.mode})", mode=config.mode)
     notifier.ready()
     watcher.resync()
@@ -329,14 +299,7 @@ async def _serve(journal: Journal, notifier: Notifier) -> int:
         for end in ends:
             end.cancel()
         notifier.stopping()
-        mounts.close()
-        orders.close()
-        traces.close()
-        dates.close()
-        configurations.close()
-        await rpm_ostree.close()
-        if deployments is not None:
-            deployments.close()
+        await listening.close()
         watcher.close()
     return Exit.COULD_NOT_KNOW if watcher.gave_up.is_set() else Exit.NOTHING_OWED
 

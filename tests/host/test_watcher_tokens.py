@@ -5,7 +5,9 @@ with it."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import Any, Optional, cast
 
 from ostreewatchd import watcher
+from ostreewatchd.listening import Listening
+from ostreewatchd.model import Settings
 from ostreewatchd.report.journal import Journal, Kind
 from ostreewatchd.report.notify import Notifier
 from ostreewatchd.watch.dates import DateWatch
@@ -81,3 +85,42 @@ def test_a_token_is_told_when_it_is_written_and_when_it_ends(tmp_path: Path) -> 
     assert ends[0] in armed
     said = repr(entries.all)
     assert SIGNATURE[:12] not in said and "eyJ" not in said
+
+
+def test_what_cannot_be_watched_is_said_and_the_rest_goes_on() -> None:
+    """However few descriptors are left: without the host's mounts it does not start, without another watch it does."""
+    entries: list[Entries] = []
+
+    async def listen(left: int) -> bool:
+        said = Entries()
+        journal = cast(Journal, said)
+        loop = asyncio.get_running_loop()
+        one = watcher.Watcher(loop, journal, Notifier({}), Settings())
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        holds: list[int] = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, hard))
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    holds.append(os.open("/", os.O_PATH))
+            for _ in range(left):
+                os.close(holds.pop())
+            listening = Listening(loop, journal, one, 300.0)
+        except OSError:
+            return False
+        finally:
+            for fd in holds:
+                os.close(fd)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            one.close()
+        entries.append(said)
+        await listening.close()
+        return True
+
+    before = len(os.listdir("/proc/self/fd"))
+    started = [asyncio.run(listen(left)) for left in range(9)]
+    assert started == [False] * 2 + [True] * 7, "two are the mounts' own"
+    told = [sum("Too many open files" in message for _, message, _ in said.all) for said in entries]
+    assert told[0] >= 3 and told[-1] == 0 and sorted(told, reverse=True) == told
+    assert all(kind is Kind.NOT_WATCHED for said in entries for kind, _, _ in said.all)
+    assert len(os.listdir("/proc/self/fd")) == before

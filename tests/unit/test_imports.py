@@ -47,6 +47,7 @@ PROGRAMS: Mapping[str, str] = {
     "watcher": "watcher",
     "asking": "watcher",
     "telling": "watcher",
+    "listening": "watcher",
     "dates": "watcher",
     "remediation": "remediation",
     "cli": "cli",
@@ -57,8 +58,8 @@ NEVER: Mapping[str, frozenset[str]] = {
     "watcher": frozenset(
         {"act", "remediation", "observe.deep", "cli", "peers.cri", "peers.systemd", "peers.http", "plan"}
     ),
-    "remediation": frozenset({"watcher", "asking", "telling", "cli", "watch"}),
-    "cli": frozenset({"act", "watcher", "asking", "telling", "remediation", "watch", "peers.cri.acts"}),
+    "remediation": frozenset({"watcher", "asking", "telling", "listening", "cli", "watch"}),
+    "cli": frozenset({"act", "watcher", "asking", "telling", "listening", "remediation", "watch", "peers.cri.acts"}),
 }
 """Two privileges (DESIGN §4): the watcher cannot act, the person's command asks and does not act itself."""
 
