@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ostreewatchd.cli import explainhost
-from ostreewatchd.cli.world import from_argument, may_be_owed, see
+from ostreewatchd.cli.world import from_argument, json_argument, may_be_owed, see
 from ostreewatchd.judge import RULES
 from ostreewatchd.judge.rule import subject_of
 from ostreewatchd.model import Exit, Finding, Plan, Refusal, Subject
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "subject", help="namespace/pod/container, a part of it, the start of a container's id, or `host`"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    json_argument(parser)
     from_argument(parser)
 
 

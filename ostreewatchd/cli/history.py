@@ -8,6 +8,7 @@ import os
 import sys
 
 from ostreewatchd import ledger
+from ostreewatchd.cli.world import json_argument
 from ostreewatchd.model import Exit
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
@@ -15,7 +16,7 @@ from ostreewatchd.report.printable import printable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON list")
+    json_argument(parser, "one JSON list")
 
 
 def run(options: argparse.Namespace) -> int:

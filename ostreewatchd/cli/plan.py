@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import argparse
 
-from ostreewatchd.cli.world import exit_status, from_argument, see
+from ostreewatchd.cli.world import exit_status, from_argument, json_argument, see
 from ostreewatchd.plan import plan
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    json_argument(parser)
     from_argument(parser)
 
 

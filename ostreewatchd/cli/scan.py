@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import msgspec
 
-from ostreewatchd.cli.world import exit_status, from_argument, see
+from ostreewatchd.cli.world import exit_status, from_argument, json_argument, see
 from ostreewatchd.model import Finding, Snapshot
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
@@ -16,7 +16,7 @@ from ostreewatchd.report.printable import printable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    json_argument(parser)
     from_argument(parser)
 
 

@@ -9,14 +9,14 @@ import msgspec
 
 from ostreewatchd import ledger
 from ostreewatchd.cli.scan import as_object, since
-from ostreewatchd.cli.world import exit_status, rpm_ostree, see_host, unit_states, watcher_status
+from ostreewatchd.cli.world import exit_status, json_argument, rpm_ostree, see_host, unit_states, watcher_status
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
 from ostreewatchd.report.printable import printable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    json_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

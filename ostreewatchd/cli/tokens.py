@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import msgspec
 
-from ostreewatchd.cli.world import exit_status, from_argument, see
+from ostreewatchd.cli.world import exit_status, from_argument, json_argument, see
 from ostreewatchd.judge.tokens.state import renewal_due, state_of
 from ostreewatchd.model import Credential, Finding, Snapshot
 from ostreewatchd.report import words
@@ -30,7 +30,7 @@ _MEANS = {
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    json_argument(parser)
     from_argument(parser)
 
 

@@ -44,6 +44,11 @@ class CouldNotKnow(Exception):
 Judged = tuple[Settings, Snapshot, tuple[Finding, ...]]
 
 
+def json_argument(parser: argparse.ArgumentParser, prints: str = "one JSON object") -> None:
+    """`--json`, of each verb that has an answer for programs."""
+    parser.add_argument("--json", action="store_true", help=f"print {prints}")
+
+
 def from_argument(parser: argparse.ArgumentParser) -> None:
     """`--from`, of each verb that can judge a saved snapshot."""
     parser.add_argument(
