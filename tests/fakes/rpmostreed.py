@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import random
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ _MANAGER = f"{SYSTEMD}.Manager"
 _IDLE = ("", "", "")
 
 
-class _Service:
+class _Service(ABC):
     """A connection that owns a name and answers calls."""
 
     name = ""
@@ -95,8 +96,9 @@ class _Service:
         self.calls.append((str(message.interface), str(message.member), *map(str, message.body)))
         return self.answer(message) or True
 
+    @abstractmethod
     def answer(self, message: Message) -> Message | None:
-        raise NotImplementedError
+        """To a call; None: there is none."""
 
 
 class FakeRpmOstreed(_Service):
