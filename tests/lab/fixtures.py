@@ -13,6 +13,7 @@ import pytest
 from tests.lab import plan
 from tests.lab.errors import LabError
 from tests.lab.node import Node
+from tests.lab.witness import SETTINGS
 
 JOURNAL_LINES = 80
 
@@ -33,15 +34,18 @@ def node(built: None) -> Iterator[Node]:
 
 
 @pytest.fixture(scope="module")
-def shared_node(built: None) -> Iterator[Node]:
-    """A booted node for all tests of a module, which leave it as they found it."""
-    yield from _booted()
+def shared_node(built: None, request: pytest.FixtureRequest) -> Iterator[Node]:
+    """A booted node for all tests of a module, which leave it as they found it, or make their pods and a switch anew.
+    Where the module has a CONFIGURATION, that is the product's."""
+    yield from _booted(getattr(request.module, "CONFIGURATION", ""))
 
 
-def _booted() -> Iterator[Node]:
+def _booted(configuration: str = "") -> Iterator[Node]:
     made = Node.create()
     try:
         made.boot()
+        if configuration:
+            made.sh(f"mkdir -p $(dirname {SETTINGS}) && cat >{SETTINGS}", input=configuration)
         yield made
     finally:
         made.destroy()

@@ -13,6 +13,7 @@ from tests.lab.witness import (
     CNI,
     MOUNTED,
     REMEDIATION,
+    SETTINGS,
     WATCHER,
     acts,
     ctl,
@@ -33,7 +34,6 @@ from tests.lab.witness import (
 pytestmark = pytest.mark.lab
 
 LEDGER = "/var/lib/ostreewatchd/ledger.db"
-CONFIG = "/etc/ostreewatchd/ostreewatchd.conf"
 FORGED = "evil\nowed: forged: nothing of this is true\x1b[2J\x1b]0;title\x07\u202e\x85"
 
 # A bind of one mount namespace into another: `old root path` of the first process becomes the path of the second.
@@ -128,17 +128,20 @@ def test_names_with_newlines_and_escapes_forge_nothing(node: Node) -> None:
 
 def test_unknown_key_is_named_with_file_and_line_and_the_rest_holds(node: Node) -> None:
     """Invariant 12."""
-    node.sh(f"cat >{CONFIG}", input="# ours\n[Remediation]\nMode=observe\nColour=blue\n[Watch]\nSettleSec=soon\n")
+    node.sh(f"cat >{SETTINGS}", input="# ours\n[Remediation]\nMode=observe\nColour=blue\n[Watch]\nSettleSec=soon\n")
     node.sh(["systemctl", "restart", WATCHER])
     assert node.sh(["systemctl", "is-active", WATCHER]).stdout == "active\n"
     entries = node.wait(lambda: reports(node, "config"), 10, "the journal names the mistakes")
-    assert [(one["OSTREEWATCHD_FILE"], one["OSTREEWATCHD_LINE"]) for one in entries] == [(CONFIG, "4"), (CONFIG, "6")]
-    assert f"{CONFIG}:4:" in entries[0]["MESSAGE"] and "Colour" in entries[0]["MESSAGE"]
+    assert [(one["OSTREEWATCHD_FILE"], one["OSTREEWATCHD_LINE"]) for one in entries] == [
+        (SETTINGS, "4"),
+        (SETTINGS, "6"),
+    ]
+    assert f"{SETTINGS}:4:" in entries[0]["MESSAGE"] and "Colour" in entries[0]["MESSAGE"]
     assert "SettleSec" in entries[1]["MESSAGE"]
     assert reports(node, "started")[-1]["OSTREEWATCHD_MODE"] == "observe", "the valid rest is in effect"
     assert facts(node, "status")["mode"] == "observe"
     shown = node.sh(["ostreewatchctl", "status"], check=False).stderr
-    assert f"{CONFIG}:4:" in shown
+    assert f"{SETTINGS}:4:" in shown
 
     before = start(node, pods.calico_node())
     node.in_service_patch()

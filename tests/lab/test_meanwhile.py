@@ -4,7 +4,6 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,24 +17,12 @@ from tests.lab.witness import ledger, reports
 
 pytestmark = pytest.mark.lab
 
-SETTINGS = "/etc/ostreewatchd/ostreewatchd.conf"
-
-
-@pytest.fixture(scope="module")
-def machine(built: None) -> Iterator[Node]:
-    """One node for all: each test makes its pods anew, and one switch more."""
-    made = Node.create()
-    try:
-        made.boot()
-        made.sh(f"mkdir -p $(dirname {SETTINGS}) && printf '[Remediation]\\nProofSec=6\\n' >{SETTINGS}")
-        yield made
-    finally:
-        made.destroy()
+CONFIGURATION = "[Remediation]\nProofSec=6\n"
 
 
 @pytest.fixture
-def round(machine: Node) -> Round:
-    return others.begin(machine)
+def round(shared_node: Node) -> Round:
+    return others.begin(shared_node)
 
 
 def test_the_script_twice_before_the_remediation(round: Round) -> None:

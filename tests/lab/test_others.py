@@ -2,7 +2,6 @@
 """Others stop and start what the product does, before, during and after it: no container is stopped twice by the
 product for one switch, and kubelet counts exactly what can be accounted for."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,26 +13,14 @@ from tests.lab.witness import WATCHER, reports
 
 pytestmark = pytest.mark.lab
 
-SETTINGS = "/etc/ostreewatchd/ostreewatchd.conf"
+# For a pod that is taken away: as long as a new sandbox could come, its proof is waited for.
+CONFIGURATION = "[Remediation]\nProofSec=15\n"
 REMEDIATE = "/usr/libexec/ostreewatchd/ostreewatchd-remediate"
 
 
-@pytest.fixture(scope="module")
-def machine(built: None) -> Iterator[Node]:
-    """One node for all: each test makes its pods anew, and one switch more."""
-    made = Node.create()
-    try:
-        made.boot()
-        # For a pod that is taken away: as long as a new sandbox could come, its proof is waited for.
-        made.sh(f"mkdir -p $(dirname {SETTINGS}) && printf '[Remediation]\\nProofSec=15\\n' >{SETTINGS}")
-        yield made
-    finally:
-        made.destroy()
-
-
 @pytest.fixture
-def round(machine: Node) -> Round:
-    return others.begin(machine)
+def round(shared_node: Node) -> Round:
+    return others.begin(shared_node)
 
 
 def test_back_by_unmounting_and_by_another_patch_and_undeployed(node: Node) -> None:

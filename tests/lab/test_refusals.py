@@ -14,6 +14,7 @@ from tests.lab.node import Node
 from tests.lab.switch import PENDING_FLAG
 from tests.lab.witness import (
     CNI,
+    SETTINGS,
     WATCHER,
     WRITERS,
     acts,
@@ -188,7 +189,7 @@ def test_mode_observe_does_all_but_the_act(node: Node) -> None:
 @contextmanager
 def _configured(node: Node, text: str, file: Optional[str] = None) -> Iterator[None]:
     """With this configuration in effect, also in a deployment that is made meanwhile."""
-    path = file or "/etc/ostreewatchd/ostreewatchd.conf"
+    path = file or SETTINGS
     node.sh(f"cat >{path}", input=text)
     node.sh(["systemctl", "reload", WATCHER])
     try:

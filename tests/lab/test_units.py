@@ -12,6 +12,7 @@ from tests.lab.node import Node
 from tests.lab.witness import (
     PATH_UNIT,
     REMEDIATION,
+    SETTINGS,
     WATCHER,
     findings,
     healed,
@@ -88,7 +89,7 @@ def test_status_is_true(node: Node) -> None:
     booted = [one.name for one in node.deployments() if one.booted][0]
     assert booted[:10] in text and "nothing stale" in text
     before = start(node, pods.calico_node(), pods.etc_readonly())
-    node.sh("mkdir -p /etc/ostreewatchd && echo '[Remediation]\nMode=observe' >/etc/ostreewatchd/ostreewatchd.conf")
+    node.sh(f"mkdir -p $(dirname {SETTINGS}) && echo '[Remediation]\nMode=observe' >{SETTINGS}")
     new = Path(node.in_service_patch().pending).name
     wait_refusal(node, "mode-observe")
     text = node.wait(lambda: status_text(node), 10, "the watcher, which was restarted, tells its status")
@@ -96,7 +97,7 @@ def test_status_is_true(node: Node) -> None:
     owed, noted = len([one for one in found if one["owed"]]), len([one for one in found if not one["owed"]])
     assert owed == 1 and f"{owed} owed, {noted} noted" in text
     assert f"live debian-{new[:10]}" in text and f"booted debian-{booted[:10]}" in text
-    node.sh(f"rm /etc/ostreewatchd/ostreewatchd.conf; systemctl reload {WATCHER}")
+    node.sh(f"rm {SETTINGS}; systemctl reload {WATCHER}")
     healed(node, before)
     node.wait(lambda: "0 owed" in status_text(node), 10, "STATUS says that nothing is owed")
 

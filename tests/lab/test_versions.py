@@ -3,7 +3,6 @@
 before too."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Union
 
@@ -28,20 +27,9 @@ LATER = (
 )
 
 
-@pytest.fixture(scope="module")
-def machine(built: None) -> Iterator[Node]:
-    """One node for all: each test makes its pods anew, and some switches more."""
-    made = Node.create()
-    try:
-        made.boot()
-        yield made
-    finally:
-        made.destroy()
-
-
 @pytest.fixture
-def round(machine: Node) -> Round:
-    return others.begin(machine)
+def round(shared_node: Node) -> Round:
+    return others.begin(shared_node)
 
 
 def test_a_tree_without_the_product_and_one_with_it_again(round: Round) -> None:

@@ -21,6 +21,7 @@ WRITERS = tuple(TOKENS)
 WATCHER = "ostreewatchd.service"
 PATH_UNIT = "ostreewatchd-remediate.path"
 REMEDIATION = "ostreewatchd-remediate.service"
+SETTINGS = "/etc/ostreewatchd/ostreewatchd.conf"
 _LEDGER = "lib/ostreewatchd/ledger.db"
 
 
