@@ -88,7 +88,7 @@ def _read(root: Root, path: str) -> Optional[_Said]:
 def _said(data: bytes) -> Optional[_Said]:
     """Remembered by the text itself: each look asks, and a configuration is hardly ever another one."""
     try:
-        document = toml.parse(data)
+        document = toml.decode(data)
     except toml.TomlError:
         return None
     return _Said(cniconfig.places(document), cniconfig.imports(document))

@@ -40,7 +40,7 @@ class TomlError(ValueError):
         self.line = line
 
 
-def parse(data: bytes) -> dict[str, Any]:
+def decode(data: bytes) -> dict[str, Any]:
     """The document. Raises TomlError."""
     if len(data) > MAX_BYTES:
         raise TomlError(1, f"larger than {MAX_BYTES} bytes")

@@ -35,7 +35,7 @@ CRI3 = "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.cni]\n"
     ],
 )  # fmt: skip
 def test_places(text: str, expected: tuple[str, tuple[str, ...]]) -> None:
-    assert places(toml.parse(text.encode())) == CniPlaces(*expected)
+    assert places(toml.decode(text.encode())) == CniPlaces(*expected)
 
 
 def test_imports() -> None:

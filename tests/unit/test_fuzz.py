@@ -47,7 +47,7 @@ def _mounts(data: bytes) -> object:
 
 
 def _places(data: bytes) -> object:
-    document = toml.parse(data)
+    document = toml.decode(data)
     return cniconfig.places(document), cniconfig.imports(document)
 
 
@@ -79,7 +79,7 @@ PARSERS: dict[str, tuple[Parser, tuple[type[Exception], ...], list[bytes]]] = {
     "ostree-staged": (ostreestate.staged, (ostreestate.OstreeStateError,), [b"target\0", b"\0", b"name\0", b"a" * 64,
                                                                            b".0\0\0s", b"a{sv}", b"\x07", b"\xff"]),
     "ostree-origin": (ostreestate.is_hotfix, (), [b"[origin]", b"\n", b"unlocked", b"=", b"hotfix", b"[", b"]"]),
-    "toml": (toml.parse, (toml.TomlError,), [b"a", b"=", b"[", b"]", b"[[", b"{", b"}", b'"', b'"""', b"'", b"\\",
+    "toml": (toml.decode, (toml.TomlError,), [b"a", b"=", b"[", b"]", b"[[", b"{", b"}", b'"', b'"""', b"'", b"\\",
                                              b".", b",", b"1", b"#", b"\n", b"\r\n", b"\\u", b"inf", b"\xff"]),
     "runtime-configuration": (_places, (toml.TomlError,), [b"[plugins.cri.cni]\n", b"conf_dir", b"=", b"'/'", b"\n",
                                                            b"[crio.network]\n", b"network_dir", b"imports", b"1",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ostreewatchd.parse.toml import MAX_BYTES, TomlError, parse
+from ostreewatchd.parse.toml import MAX_BYTES, TomlError, decode
 
 GOOD: dict[bytes, Any] = {
     b"": {},
@@ -61,19 +61,19 @@ BAD = {
 
 @pytest.mark.parametrize("data", GOOD)
 def test_documents(data: bytes) -> None:
-    assert parse(data) == GOOD[data]
+    assert decode(data) == GOOD[data]
 
 
 @pytest.mark.parametrize("data", BAD)
 def test_no_documents(data: bytes) -> None:
     with pytest.raises(TomlError) as raised:
-        parse(data)
+        decode(data)
     assert BAD[data] in str(raised.value)
 
 
 def test_what_is_said_of_a_bad_one_has_no_value_of_it() -> None:
     with pytest.raises(TomlError) as raised:
-        parse(b'[registry.auth]\npassword = "s3cret" s3cret')
+        decode(b'[registry.auth]\npassword = "s3cret" s3cret')
     assert "s3cret" not in str(raised.value) and raised.value.line == 2
 
 
@@ -94,7 +94,7 @@ def test_the_same_as_pythons_own() -> None:
         except theirs.TOMLDecodeError:
             wanted = None
         try:
-            found: Any = parse(data)
+            found: Any = decode(data)
         except TomlError:
             found = None
         assert found == wanted, data
