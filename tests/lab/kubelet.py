@@ -55,7 +55,7 @@ def get(leader: int, path: str) -> tuple[int, bytes]:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with _connected(leader, PORT) as plain, context.wrap_socket(plain) as secured:
+    with connected(leader, PORT) as plain, context.wrap_socket(plain) as secured:
         connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=5)
         connection.sock = secured
         try:
@@ -66,8 +66,9 @@ def get(leader: int, path: str) -> tuple[int, bytes]:
             connection.close()
 
 
-def _connected(leader: int, port: int) -> socket.socket:
-    """A socket belongs to the namespace that it was made in: a thread makes it there and ends."""
+def connected(leader: int, port: int) -> socket.socket:
+    """A connection to a port of a node's loopback. A socket belongs to the namespace that it was made in: a thread
+    makes it there and ends."""
     made: list[socket.socket] = []
     errors: list[OSError] = []
 
@@ -83,7 +84,7 @@ def _connected(leader: int, port: int) -> socket.socket:
     thread.join(timeout=10)
     if made:
         return made[0]
-    raise errors[0] if errors else TimeoutError("no connection to kubelet within 10 s")
+    raise errors[0] if errors else TimeoutError(f"no connection to port {port} within 10 s")
 
 
 def parse_pod(pod: dict[str, Any]) -> PodStatus:

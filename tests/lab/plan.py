@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Union
 
 from tests.lab.errors import LabError, MissingPrograms
-from tests.lab.recipes import base, image, kubelet, product, tree
+from tests.lab.recipes import base, image, kubernetes, product, tree
 from tests.lab.stages import Stage, closure, make
 
 
@@ -41,13 +41,15 @@ def check_machine() -> None:
     missing = sorted({package for program, package in PROGRAMS.items() if shutil.which(program) is None})
     if missing:
         raise MissingPrograms(f"this machine lacks: {' '.join(missing)}", hint=f"apt-get install {' '.join(missing)}")
-    kubelet.go()
+    kubernetes.go()
 
 
 def goal(choice: Choice) -> Stage:
     """The stage whose result a node with that product is made from."""
     os_tree = tree.stage()
-    os_base = base.stage(os_tree, kubelet.stage(), image.stage())
+    programs = kubernetes.stage()
+    writers = image.writers_stage(programs, kubernetes.multus_stage())
+    os_base = base.stage(os_tree, programs, image.stage(), writers)
     if choice is None:
         return os_base
     if isinstance(choice, Path):

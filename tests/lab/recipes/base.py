@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operating system without the product, as one OSTree commit: tree, kubelet, image, configuration."""
+"""The operating system without the product, as one OSTree commit: tree, programs, images, configuration."""
 
 import os
 import shutil
@@ -10,11 +10,12 @@ from tests.lab.stages import Build, Stage
 
 FILES = Path(__file__).resolve().parents[1] / "files"
 BRANCH = "lab/base"
-UNITS = ("lab-prepare.service", "lab-images.service", "containerd.service", "kubelet.service")
+UNITS = ("lab-prepare.service", "lab-images.service", "containerd.service", "kubelet.service",
+         "lab-network.service", "lab-etcd.service", "kube-apiserver.service", "lab-writers.service")  # fmt: skip
 # A node has no use for them, and each costs time at boot and power off.
 MASKED = ("systemd-firstboot.service", "systemd-networkd-wait-online.service", "apt-daily.timer",
           "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "getty.target",
-          "console-getty.service")  # fmt: skip
+          "etcd.service", "console-getty.service")  # fmt: skip
 
 
 def make(build: Build) -> None:
@@ -22,9 +23,11 @@ def make(build: Build) -> None:
     shutil.copytree(FILES / "usr", overlay / "usr", symlinks=True)
     shutil.copytree(FILES / "etc", overlay / "usr/etc", symlinks=True)
     (overlay / "usr/bin").mkdir(parents=True)
-    os.link(build.inputs["kubelet"] / "kubelet", overlay / "usr/bin/kubelet")
+    for program in ("kubelet", "kube-apiserver"):
+        os.link(build.inputs["kubernetes"] / program, overlay / "usr/bin" / program)
     (overlay / "usr/share/lab").mkdir(parents=True)
     os.link(build.inputs["image"] / "image.tar", overlay / "usr/share/lab/image.tar")
+    os.link(build.inputs["writers"] / "writers.tar", overlay / "usr/share/lab/writers.tar")
     units = overlay / "usr/etc/systemd/system"
     for unit in UNITS:
         target = "sysinit.target" if unit == "lab-prepare.service" else "multi-user.target"
@@ -48,11 +51,11 @@ def init_repo(build: Build, repo: Path) -> None:
         build.run("ostree", "config", f"--repo={repo}", "set", *setting.split("="), timeout=30)
 
 
-def stage(tree: Stage, kubelet: Stage, image: Stage) -> Stage:
+def stage(tree: Stage, kubernetes: Stage, image: Stage, writers: Stage) -> Stage:
     return Stage(
         "base",
         make,
-        inputs=(tree, kubelet, image),
+        inputs=(tree, kubernetes, image, writers),
         material=(cache.digest([FILES / "usr", FILES / "etc"], FILES),),
         estimate=15,
         hint="is the disk full?",

@@ -13,6 +13,7 @@ SUITE = "bookworm"
 PACKAGES = (
     "systemd", "systemd-sysv", "libsystemd0", "dbus", "python3", "containerd", "runc", "ostree", "iptables",
     "procps", "iproute2", "util-linux", "rpm", "ca-certificates", "containernetworking-plugins", "busybox-static",
+    "etcd-server",
 )  # fmt: skip
 # Not needed on a node, and more than half of all files: each costs time whenever a node is made and removed.
 LEFT_OUT = (

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kubelet, built from pinned Go modules: no registry serves the binary."""
+"""kubelet, kube-apiserver and real CNI writers, built from pinned Go modules: no registry serves the binaries."""
 
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab import cache
@@ -11,8 +12,12 @@ from tests.lab.errors import MissingPrograms
 from tests.lab.run import run
 from tests.lab.stages import Build, Stage
 
-MODULE = Path(__file__).resolve().parents[1] / "files" / "kubelet"
-
+_FILES = Path(__file__).resolve().parents[1] / "files"
+KUBERNETES = _FILES / "kubelet"
+MULTUS = _FILES / "multus"
+COMMANDS = ("k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-apiserver", "./calico")
+_MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd"
+MULTUS_COMMANDS = (f"{_MULTUS}/multus", f"{_MULTUS}/thin_entrypoint")
 
 OLDEST = (1, 24)
 TOOLCHAIN = "golang.org/toolchain"
@@ -49,18 +54,29 @@ def compiler(build: Build) -> str:
 
 
 def version() -> str:
-    match = re.search(r"^require k8s\.io/kubernetes (v\S+)$", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    match = re.search(r"^\s+k8s\.io/kubernetes (v\S+)$", (KUBERNETES / "go.mod").read_text(), re.MULTILINE)
     if match is None:
-        raise ValueError(f"{MODULE}/go.mod requires no k8s.io/kubernetes")
+        raise ValueError(f"{KUBERNETES}/go.mod requires no k8s.io/kubernetes")
     return match.group(1)
 
 
 def make(build: Build) -> None:
-    module = build.out / "module"
-    shutil.copytree(MODULE, module)
+    """kubelet, the API server, and the stand-in for calico-node, which shares their client library."""
     major, minor = version()[1:].split(".")[:2]
     stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-    flags = " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps)])
+    flags = [f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps]
+    _build(build, KUBERNETES, COMMANDS, flags)
+
+
+def make_multus(build: Build) -> None:
+    """Multus thin: the plugin, and what its pod runs. A module of its own, for it compiles with the Kubernetes of its
+    own go.mod only."""
+    _build(build, MULTUS, MULTUS_COMMANDS, [])
+
+
+def _build(build: Build, source: Path, commands: Sequence[str], flags: Sequence[str]) -> None:
+    module = build.out / "module"
+    shutil.copytree(source, module)
     build.run(
         compiler(build),
         "build",
@@ -68,10 +84,10 @@ def make(build: Build) -> None:
         "-mod=readonly",
         "-buildvcs=false",
         "-ldflags",
-        flags,
+        " ".join(["-s", "-w", *flags]),
         "-o",
-        str(build.out / "kubelet"),
-        "k8s.io/kubernetes/cmd/kubelet",
+        f"{build.out}/",
+        *commands,
         cwd=module,
         env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
         timeout=2400,
@@ -82,9 +98,19 @@ def make(build: Build) -> None:
 
 def stage() -> Stage:
     return Stage(
-        "kubelet",
+        "kubernetes",
         make,
-        material=(cache.digest([MODULE], MODULE),),
-        estimate=530,
+        material=(cache.digest([KUBERNETES], KUBERNETES),),
+        estimate=600,
+        hint="is a Go module proxy reachable (`go env GOPROXY`)?",
+    )
+
+
+def multus_stage() -> Stage:
+    return Stage(
+        "multus",
+        make_multus,
+        material=(cache.digest([MULTUS], MULTUS),),
+        estimate=160,
         hint="is a Go module proxy reachable (`go env GOPROXY`)?",
     )
