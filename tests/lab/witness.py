@@ -57,7 +57,7 @@ def instances(node: Node, names: Iterable[str] = WRITERS) -> dict[str, Instance]
         found = {}
         for name in names:
             status, container = node.pod_status(name), node.container(name)
-            counted = status.containers[name]
+            counted = status.containers[container.name]
             if not counted.running or counted.id != container.id:
                 return None
             found[name] = Instance(container.pod_uid, container.sandbox, container.id, counted.restarts)
