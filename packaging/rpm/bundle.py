@@ -47,6 +47,8 @@ PROOF = """
 import sys
 sys.path.append(sys.argv[1])
 import dbus_next.aio.message_bus, grpc, inotify_simple, msgspec, msgspec.json, msgspec.yaml, yaml
+if sys.version_info < (3, 11):
+    import tomli
 import google.protobuf.descriptor_pb2, google.protobuf.json_format
 from google.protobuf.internal import api_implementation
 from pystemd.dbuslib import DBus, DBusAddress
