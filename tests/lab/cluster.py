@@ -24,6 +24,7 @@ MULTUS = "/etc/cni/net.d/multus.d/multus.kubeconfig"
 CONFIGURATION = "/etc/cni/net.d/00-multus.conf"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SYSTEM = "kube-system"
+ACCOUNTS = f"{CORE}/namespaces/{SYSTEM}/serviceaccounts"
 
 
 class Cluster:

@@ -1,53 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators see of a stale mount, on a node with an API server, Multus and real tokens: pods that do not start
-because their CNI is told Unauthorized."""
+because their CNI is told Unauthorized, or that start without it."""
 
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from ostreewatchd.peers.cri.acts import RuntimeActs
 from tests.lab import cluster, switch
 from tests.lab.cluster import Cluster
-from tests.lab.witness import PATH_UNIT, REMEDIATION, WATCHER, ctl, findings, healed, instances, untouched
+from tests.lab.node import Node
+from tests.lab.witness import (
+    PATH_UNIT,
+    REMEDIATION,
+    WATCHER,
+    ctl,
+    findings,
+    healed,
+    instances,
+    untouched,
+)
 
 pytestmark = pytest.mark.lab
 
 UNHEALED = 12.0
 """Seconds after the switch without the product. With it a cure takes four."""
+RELEASE = "/usr/share/lab/release"
 
 
 @pytest.fixture(scope="module")
 def shared(built: None) -> Iterator[Cluster]:
-    """One node for all tests of this module, with Multus and what stands in for Calico. A test leaves it switched
-    once more, and healthy."""
+    """One node for all tests of this module."""
     made = Cluster.boot()
     try:
-        made.start_writer(cluster.multus())
-        made.start_writer(cluster.calico_node())
         yield made
     finally:
         made.node.destroy()
 
 
-def test_pods_start_again(shared: Cluster) -> None:
+@pytest.fixture
+def node(shared: Cluster) -> Node:
+    """Its node, whose journal a failed test shows."""
+    return shared.node
+
+
+@pytest.fixture
+def writers(shared: Cluster, node: Node) -> list[str]:
+    """Pods of Multus and of what stands in for Calico, on a healthy node that may have been switched before: new ones,
+    for kubelet waits longer each time until it starts one of the old ones again; and containerd watches the directory
+    that it has now."""
+    for one in node.containers():
+        if one.name in ("kube-multus", "calico-node"):
+            shared.remove(one.pod, cluster.SYSTEM)
+    node.sh(["systemctl", "restart", "containerd"])
+    _product(node, "start")
+    return [shared.start_writer(cluster.multus()), shared.start_writer(cluster.calico_node())]
+
+
+def test_pods_start_again(shared: Cluster, node: Node, writers: list[str]) -> None:
     """After the switch the host has the token of a pod that was made anew meanwhile: no pod starts. Without the
     product it stays so; with it each writer is restarted once, and the next pod has its interface."""
-    node = shared.node
     shared.start(cluster.plain("before"))
     node.wait(lambda: shared.interfaces("before"), 30, "a pod of a healthy node has its interface")
-    node.sh(["systemctl", "stop", PATH_UNIT, REMEDIATION, WATCHER])
-    begun = switch.begin(node, node.commit({"/usr/share/lab/release": "1"}))
-    writers = [_made_anew(shared), _pod(shared, "calico-node")]
+    _product(node, "stop")
+    begun = switch.begin(node, node.commit({RELEASE: "1"}))
+    writers[0] = _made_anew(shared, writers[0])
     before = instances(node, writers)
     begun.resume()
     host = shared.token(cluster.MULTUS)
     node.wait(lambda: not shared.accepts(host), 20, "the API server has forgotten the old pod's token")
 
     shared.start(cluster.plain("during"))
-    said = node.wait(lambda: shared.events("during", "FailedCreatePodSandBox"), 30, "a pod cannot start")
-    assert 'plugin type="multus"' in said[0]
-    assert said[0].endswith("error waiting for pod: Unauthorized")
+    _refused(shared, "during")
     wrong = [one for one in findings(node, "") if one["rule"] == "token-orphaned"]
     assert [(one["verdict"], one["path"]) for one in wrong] == [("wrong", cluster.MULTUS)]
 
@@ -56,27 +81,113 @@ def test_pods_start_again(shared: Cluster) -> None:
     assert not shared.accepts(host)
     assert not shared.interfaces("during")
 
-    node.sh(["systemctl", "start", PATH_UNIT, WATCHER])
+    _product(node, "start")
     healed(node, before, writers)
     now = shared.token(cluster.MULTUS)
     assert cluster.bound_to(now) == before[writers[0]].uid
     assert shared.accepts(now)
-    shared.start(cluster.plain("after"))
-    node.wait(lambda: shared.interfaces("after"), 30, "the next pod has its interface")
-    assert shared.events("after", "AddedInterface")
-    assert not shared.events("after", "FailedCreatePodSandBox")
+    _next_pod_has_its_interface(shared, "after")
     assert ctl(node, "scan")[0] == 0
     untouched(node, instances(node, writers), 1.0)
 
 
-def _pod(shared: Cluster, container: str) -> str:
-    """The one that has a running container of that name."""
-    found = [one.pod for one in shared.node.containers() if one.name == container]
-    assert len(found) == 1
-    return found[0]
+def test_a_lost_configuration_is_written_before_it_is_missed(shared: Cluster, node: Node, writers: list[str]) -> None:
+    """The new tree lacks what Multus writes when it starts. Stopped at once, it does not clean up in the old tree,
+    which is the one that containerd watches: at no time is it without Multus."""
+    before = instances(node, writers)
+    begun = switch.begin(node, node.commit({RELEASE: "2"}))
+    node.sh(["rm", begun.pending + cluster.CONFIGURATION])
+    begun.resume()
+    shared.start(cluster.plain("meanwhile"))
+    healed(node, before, writers)
+    assert node.sh(["cat", cluster.CONFIGURATION]).stdout
+    _next_pod_has_its_interface(shared, "lost-and-found")
+    node.wait(lambda: shared.interfaces("meanwhile"), 30, "so has the one before")
 
 
-def _made_anew(shared: Cluster) -> str:
+def test_silent_bypass(shared: Cluster, node: Node, writers: list[str]) -> None:
+    """As before, but somebody else has stopped Multus with grace: it cleans up in the old tree, containerd takes what
+    is left for the whole, and does not see what Multus writes into the new one. Pods start without it and nobody
+    complains, until containerd is started anew."""
+    _product(node, "stop")
+    multus, calico = writers
+    begun = switch.begin(node, node.commit({RELEASE: "3"}))
+    node.sh(["rm", begun.pending + cluster.CONFIGURATION])
+    begun.resume()
+    _stopped(node, multus, grace=10)
+    node.wait(lambda: node.sh(["cat", cluster.CONFIGURATION]).stdout, 20, "Multus has written into the new tree")
+    before = instances(node, [calico, multus])
+    assert _starts_without_interface(shared, "bypassing")
+
+    _product(node, "start")
+    healed(node, before, [calico])
+    node.sh(["systemctl", "restart", "containerd"])
+    _next_pod_has_its_interface(shared, "no-bypass")
+
+
+def test_account_made_anew(shared: Cluster, node: Node, writers: list[str]) -> None:
+    """kubelet keeps the token of the account before: Multus is given it again after each restart of its container.
+    Only a restart of kubelet brings another."""
+    multus, _ = writers
+    host = shared.token(cluster.MULTUS)
+    shared.api.delete(f"{cluster.ACCOUNTS}/multus")
+    shared.account("multus")
+    assert not shared.accepts(host)
+    shared.start(cluster.plain("no-account"))
+    _refused(shared, "no-account")
+
+    begun = time.time()
+    _stopped(node, multus, grace=0)
+    node.wait(lambda: _written_at(node, cluster.MULTUS) > begun, 20, "Multus has written again")
+    assert shared.token(cluster.MULTUS) == host
+
+    node.sh(["systemctl", "restart", "kubelet"])
+    node.wait(lambda: shared.accepts(shared.token(cluster.MULTUS)), 60, "Multus has a token of the new account")
+    _next_pod_has_its_interface(shared, "account")
+
+
+def _product(node: Node, verb: str) -> None:
+    units = [WATCHER, REMEDIATION, PATH_UNIT] if verb == "stop" else [PATH_UNIT, WATCHER]
+    node.sh(["systemctl", verb, *units])
+
+
+def _made_anew(shared: Cluster, multus: str) -> str:
     """Another pod in the place of Multus', as at each update of its DaemonSet; its name."""
-    shared.remove(_pod(shared, "kube-multus"), cluster.SYSTEM)
+    shared.remove(multus, cluster.SYSTEM)
     return shared.start_writer(cluster.multus())
+
+
+def _stopped(node: Node, pod: str, grace: int) -> None:
+    """By somebody who is not the product; returns when kubelet has started it again."""
+    stopped = node.container(pod)
+    with RuntimeActs.connect(f"{node.root}/run/containerd/containerd.sock", deadline=grace + 10.0) as runtime:
+        runtime.stop_container(stopped.id, grace)
+    node.wait(lambda: node.container(pod).id != stopped.id, 30, f"{pod} runs again")
+
+
+def _written_at(node: Node, path: str) -> float:
+    return float(node.sh(["stat", "--format=%.Y", path]).stdout)
+
+
+def _refused(shared: Cluster, pod: str) -> None:
+    """That pod cannot start, and says why: word for word what operators search for."""
+    said = shared.node.wait(lambda: shared.events(pod, "FailedCreatePodSandBox"), 30, f"{pod} cannot start")
+    assert 'plugin type="multus"' in said[0]
+    assert said[0].endswith("error waiting for pod: Unauthorized")
+
+
+def _next_pod_has_its_interface(shared: Cluster, pod: str) -> None:
+    """By Multus' own account, and at the first try."""
+    shared.start(cluster.plain(pod))
+    found = shared.node.wait(lambda: shared.interfaces(pod), 30, f"{pod} has its interface")
+    assert [(one["name"], one["interface"], one["default"]) for one in found] == [("lab", "eth0", True)]
+    assert shared.events(pod, "AddedInterface")
+    assert not shared.events(pod, "FailedCreatePodSandBox")
+
+
+def _starts_without_interface(shared: Cluster, pod: str) -> bool:
+    """It runs, nothing failed, and Multus was not asked."""
+    shared.start(cluster.plain(pod))
+    shared.node.wait(lambda: shared.node.containers(pod), 30, f"{pod} runs")
+    failed = shared.events(pod, "FailedCreatePodSandBox")
+    return not failed and not shared.interfaces(pod) and not shared.events(pod, "AddedInterface")
