@@ -91,9 +91,11 @@ class _Service(ABC):
     def _handle(self, message: Message) -> Message | bool:
         if message.message_type is not MessageType.METHOD_CALL:
             return False
+        call = (str(message.interface), str(message.member), *map(str, message.body))
         # By its unique name: nobody is started for a call to that.
-        assert str(message.destination).startswith(":")
-        self.calls.append((str(message.interface), str(message.member), *map(str, message.body)))
+        is_by_unique_name = str(message.destination).startswith(":")
+        self.calls.append(call if is_by_unique_name else ("not by its unique name", *call))
+        assert is_by_unique_name
         return self.answer(message) or True
 
     @abstractmethod

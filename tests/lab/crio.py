@@ -8,6 +8,8 @@ crio.service is Before=kubelet.service: an explicit restart of CRI-O takes kubel
 
 from __future__ import annotations
 
+from typing import Optional
+
 from tests.fakes.crio import wire
 from tests.host.cri_creator import Creator
 from tests.lab.node import Node
@@ -108,11 +110,11 @@ def changes(version: str = "1.37.0", coupled: bool = True) -> Changes:
     }
 
 
-def create(coupled: bool = True) -> Node:
-    """Booted; kubelet runs on it. Destroy it."""
+def create(coupled: bool = True, also: Optional[Changes] = None) -> Node:
+    """Booted; kubelet runs on it. Destroy it. `also`: more that its first commit has."""
     made = Node.create()
     try:
-        made.deploy(made.commit(changes(coupled=coupled)))
+        made.deploy(made.commit({**changes(coupled=coupled), **(also or {})}))
         made.boot()
     except BaseException:
         made.destroy()

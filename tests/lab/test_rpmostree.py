@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node as OpenShift's are: kubelet on CRI-O and coupled to it, and rpm-ostree, with the installed watcher. Its bus,
+its systemd, its kubelet, its pods and the overlay on /usr are real.
+
+CRI-O (tests/fakes/crio) and rpm-ostree's daemon (tests/fakes/rpmostreed.py) are stand-ins: `crio check` may not be
+called, rpm-ostree not be touched, nor its transaction's socket."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from ostreewatchd.peers.cri.errors import RuntimeRefused
+from tests.lab import crio, kubelet, pods, rpmostree
+from tests.lab.node import Node
+from tests.lab.rpmostree import RpmOstree
+from tests.lab.witness import ctl, healed, instances, reports, start_writers, status_text, untouched, wait_refusal
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def machine(built: None) -> Iterator[Node]:
+    """kubelet runs on CRI-O there, as on the systems that have rpm-ostree."""
+    made = crio.create(also=rpmostree.changes())
+    try:
+        yield made
+        assert crio.marks(made) == []
+    finally:
+        made.destroy()
+
+
+@pytest.fixture
+def daemon(machine: Node) -> Iterator[RpmOstree]:
+    with RpmOstree(machine) as made:
+        yield made
+
+
+def says(node: Node, text: str) -> None:
+    node.wait(lambda: text in status_text(node), 10, f"STATUS has: {text}")
+
+
+def test_kubelet_runs_pods_on_it(machine: Node) -> None:
+    """One on the host's network, and one by its CNI. The product reaches it by its socket alone."""
+    for manifest in (pods.plain(host_network=False), pods.calico_node()):
+        machine.apply_pod(manifest)
+    for name in ("plain", "calico-node"):
+        assert machine.wait_pod(name).phase == "Running"
+    ids = [one["containerID"] for pod in kubelet.pods(machine.leader) for one in pod["status"]["containerStatuses"]]
+    assert len(ids) == 2 and all(id.startswith("cri-o://") for id in ids)
+    saved = json.loads(ctl(machine, "snapshot", "save", "--output", "-")[1])
+    seen = saved["runtime"]
+    assert (seen["socket"], len(seen["pods"]), len(seen["containers"])) == (crio.SOCKET, 2, 2)
+    assert [one["unit"] for one in saved["daemons"] if one["kind"] == "runtime"] == ["crio.service"]
+
+
+def test_a_new_handler_is_shown_after_a_reload_and_served_after_a_restart(machine: Node) -> None:
+    """cri-o#10202. kubelet goes along with the restart, the containers stay what they are."""
+    path, text = crio.drop_in("extra")
+    machine.sh(f"cat >{path}", input=text)
+    machine.sh("systemctl reload crio")
+    machine.wait(lambda: "extra" in crio.shown(machine), 10, "the handler is shown")
+    with pytest.raises(RuntimeRefused, match="failed to find runtime handler extra from runtime list"):
+        crio.probe(machine, "extra")
+    before = instances(machine, ["plain", "calico-node"])
+    kubelets = machine.sh(["systemctl", "show", "-P", "InvocationID", "kubelet"]).stdout
+
+    machine.sh(["systemctl", "restart", "crio"])
+
+    assert crio.probe(machine, "extra")
+    assert machine.sh(["systemctl", "show", "-P", "InvocationID", "kubelet"]).stdout != kubelets
+    assert instances(machine, ["plain", "calico-node"]) == before
+
+
+def test_the_watcher_hears_a_live_apply(machine: Node, daemon: RpmOstree) -> None:
+    """From its call to its end, and a second one, which makes no mount; and the daemon's idle exit."""
+    says(machine, "listening to rpm-ostree (not running")
+    daemon.do("start")
+    says(machine, "listening to rpm-ostree (idle)")
+    files = {"/usr/bin/of-the-first": "#!/bin/sh\n", "/etc/of-the-first.conf": "x\n"}
+    target = machine.commit(files)
+    machine.deploy(target)
+    daemon.begin(target)
+    says(machine, "rpm-ostree is applying a commit to the live /usr")
+    assert "rpmostree LiveFs of debian is under way" in ctl(machine, "status")[1]
+    daemon.write(files)
+    daemon.end(target)
+    machine.wait(lambda: reports(machine, "switch"), 10, "the journal has the switch")
+    assert "unlocked, with an overlay (transient) on /usr" in reports(machine, "switch")[-1]["MESSAGE"]
+    says(machine, "listening to rpm-ostree (idle)")
+    assert machine.sh("cat /usr/bin/of-the-first /etc/of-the-first.conf").stdout == "#!/bin/sh\nx\n"
+
+    mounts = machine.sh("cat /proc/1/mountinfo | wc -l").stdout
+    second = machine.commit({"/usr/bin/of-the-second": "#!/bin/sh\n"})
+    daemon.begin(second, "UpdateDeployment")
+    says(machine, "rpm-ostree is applying a commit to the live /usr")
+    daemon.end(second, "UpdateDeployment")
+    says(machine, "listening to rpm-ostree (idle)")
+    assert machine.sh("cat /proc/1/mountinfo | wc -l").stdout == mounts
+    assert daemon.do("calls"), "it was asked, by its unique name"
+    daemon.do("exit")
+    says(machine, "listening to rpm-ostree (not running")
+
+
+def test_nothing_is_done_while_a_transaction_is_under_way(machine: Node, daemon: RpmOstree) -> None:
+    """And when it has ended nobody needs to ask again."""
+    daemon.do("start")
+    before = start_writers(machine)
+    daemon.do("transaction", "UpdateDeployment")
+    says(machine, "listening to rpm-ostree (UpdateDeployment of debian is under way)")
+    machine.in_service_patch()
+    entry = wait_refusal(machine, "transaction-under-way")
+    assert "UpdateDeployment of debian is under way" in entry["MESSAGE"]
+    untouched(machine, before, seconds=0.5)
+    daemon.do("finish")
+    healed(machine, before)
