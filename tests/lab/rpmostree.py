@@ -96,9 +96,8 @@ class RpmOstree:
             raise NodeFailed(f"rpm-ostreed ended: {self._process.communicate(timeout=10)[1][-2000:]}")
         return json.loads(answer)
 
-    def begin(self, target: str, method: str = "LiveFs") -> None:
-        """Up to where the references say that the commit is being applied."""
-        self.do("transaction", method)
+    def begin(self, target: str) -> None:
+        """In a transaction: up to where the references say that the commit is being applied."""
         if not self._is_live():
             self.node.sh(
                 ["systemd-run", "--unit=rpm-ostree-unlock", "--collect", "--wait", "--pipe", "--quiet",
@@ -130,7 +129,8 @@ class RpmOstree:
         """A whole one; the commit that is live then, which is deployed for the next boot."""
         target = target or self.node.commit(files)
         self.node.deploy(target)
-        self.begin(target, method)
+        self.do("transaction", method)
+        self.begin(target)
         self.write(files)
         self.end(target, method)
         return target

@@ -80,6 +80,8 @@ def test_the_watcher_hears_a_live_apply(machine: Node, daemon: RpmOstree) -> Non
     files = {"/usr/bin/of-the-first": "#!/bin/sh\n", "/etc/of-the-first.conf": "x\n"}
     target = machine.commit(files)
     machine.deploy(target)
+    daemon.do("transaction", "LiveFs")
+    says(machine, "listening to rpm-ostree (LiveFs of debian is under way)")
     daemon.begin(target)
     says(machine, "rpm-ostree is applying a commit to the live /usr")
     assert "rpmostree LiveFs of debian is under way" in ctl(machine, "status")[1]
@@ -92,7 +94,9 @@ def test_the_watcher_hears_a_live_apply(machine: Node, daemon: RpmOstree) -> Non
 
     mounts = machine.sh("cat /proc/1/mountinfo | wc -l").stdout
     second = machine.commit({"/usr/bin/of-the-second": "#!/bin/sh\n"})
-    daemon.begin(second, "UpdateDeployment")
+    daemon.do("transaction", "UpdateDeployment")
+    says(machine, "listening to rpm-ostree (UpdateDeployment of debian is under way)")
+    daemon.begin(second)
     says(machine, "rpm-ostree is applying a commit to the live /usr")
     daemon.end(second, "UpdateDeployment")
     says(machine, "listening to rpm-ostree (idle)")
