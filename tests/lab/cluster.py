@@ -6,24 +6,22 @@ import json
 import re
 import secrets
 import time
-import uuid
-from typing import Any, Optional
 
 from tests.lab import api
 from tests.lab.api import CORE, Api, ApiRefused, Object
+from tests.lab.daemons import ADDRESS, PROJECTED, SYSTEM
 from tests.lab.errors import NodeFailed
 from tests.lab.node import Node
 from tests.lab.plan import DEFAULT, Choice
 from tests.lab.run import run
 
-ADDRESS = "10.77.0.1"
 SERVER = f"https://{ADDRESS}:{api.PORT}"
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 CALICO = "/etc/cni/net.d/calico-kubeconfig"
+WHEREABOUTS = "/etc/cni/net.d/whereabouts.d/whereabouts.kubeconfig"
 MULTUS = "/etc/cni/net.d/multus.d/multus.kubeconfig"
 CONFIGURATION = "/etc/cni/net.d/00-multus.conf"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-SYSTEM = "kube-system"
 ACCOUNTS = f"{CORE}/namespaces/{SYSTEM}/serviceaccounts"
 
 
@@ -61,7 +59,7 @@ class Cluster:
             data = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": authority}}
             self.api.create(f"{CORE}/namespaces/{namespace}/configmaps", data)
             self.account("default", namespace)
-        for name in ("multus", "calico-node", "calico-cni-plugin"):
+        for name in ("multus", "calico-node", "calico-cni-plugin", "whereabouts"):
             self.account(name)
         self._allow("multus", [
             {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["get", "update"]},
@@ -117,6 +115,8 @@ class Cluster:
         def written() -> bool:
             if name.startswith("calico-node"):
                 return bool(claims(self.token(CALICO))["iat"] >= begun)
+            if name.startswith("whereabouts"):
+                return bound_to(self.token(WHEREABOUTS)) == uid
             return bound_to(self.token(MULTUS)) == uid and self._configured()
 
         self.node.wait(written, 30, f"{name} has written what the host reads")
@@ -131,6 +131,11 @@ class Cluster:
         if found is None:
             raise NodeFailed(f"no token in {path}")
         return found.group(1)
+
+    def projected(self, uid: str) -> str:
+        """The token that kubelet has for a pod."""
+        folder = f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~projected/{PROJECTED}"
+        return self.node.sh(["cat", f"{folder}/token"]).stdout
 
     def accepts(self, token: str) -> bool:
         """Whether the API server knows who has that token. It remembers for 10 s that it did."""
@@ -187,85 +192,3 @@ def claims(token: str) -> Object:
 def bound_to(token: str) -> str:
     """The uid of the pod that it ends with; empty if it does not."""
     return str(claims(token)["kubernetes.io"].get("pod", {}).get("uid", ""))
-
-
-# -- manifests ----------------------------------------------------------------------------------------------------
-
-
-def plain(name: str) -> Object:
-    """A pod that needs the CNI, and nothing else."""
-    return _pod(name, "default", "plain", {"image": "localhost/busybox:1"}, host_network=False)
-
-
-def multus() -> Object:
-    """As the DaemonSet of Multus thin has it. It writes the kubeconfig anew only where it is also to clean up."""
-    container = {
-        "image": "localhost/writers:1",
-        "command": ["/thin_entrypoint"],
-        "args": ["--multus-conf-file=auto", "--cleanup-config-on-exit=true"],
-        # It puts brackets around whatever it is given, and Go 1.26 takes them around a v6 address only.
-        "env": _environment(f"::ffff:{ADDRESS}"),
-    }
-    mounts = {"/host/etc/cni/net.d": "/etc/cni/net.d", "/host/opt/cni/bin": "/var/opt/cni/bin"}
-    labels = {"app": "multus", "name": "multus"}
-    return _daemon("kube-multus-ds", "kube-multus", container, labels, mounts, account="multus", grace=10)
-
-
-def calico_node() -> Object:
-    """As the DaemonSet of Calico has it, as far as the host sees it."""
-    container = {"image": "localhost/writers:1", "command": ["/calico-node"], "env": _environment(ADDRESS)}
-    labels = {"k8s-app": "calico-node"}
-    mounts = {"/host/etc/cni/net.d": "/etc/cni/net.d"}
-    return _daemon("calico-node", "calico-node", container, labels, mounts, account="calico-node", grace=0)
-
-
-def _environment(host: str) -> list[Object]:
-    return [{"name": "KUBERNETES_SERVICE_HOST", "value": host},
-            {"name": "KUBERNETES_SERVICE_PORT", "value": str(api.PORT)}]  # fmt: skip
-
-
-def _daemon(
-    owner: str, name: str, container: Object, labels: Object, mounts: dict[str, str], *, account: str, grace: int
-) -> Object:
-    """A pod as the DaemonSet controller would make one, each time under another name."""
-    made = _pod(f"{owner}-{uuid.uuid4().hex[:5]}", SYSTEM, name, container, grace=grace, account=account)
-    made["metadata"]["labels"] = {**labels, "controller-revision-hash": "6f7c8d9b5", "pod-template-generation": "1"}
-    made["metadata"]["ownerReferences"] = [
-        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": owner, "uid": str(uuid.uuid4()), "controller": True}
-    ]
-    for number, (inside, host) in enumerate(mounts.items()):
-        made["spec"]["volumes"].append({"name": f"host-{number}", "hostPath": {"path": host}})
-        made["spec"]["containers"][0]["volumeMounts"].append({"name": f"host-{number}", "mountPath": inside})
-    return made
-
-
-def _pod(
-    name: str,
-    namespace: str,
-    container_name: str,
-    container: Object,
-    *,
-    host_network: bool = True,
-    grace: int = 0,
-    account: Optional[str] = None,
-) -> Object:
-    spec: dict[str, Any] = {
-        "hostNetwork": host_network,
-        "terminationGracePeriodSeconds": grace,
-        "enableServiceLinks": False,
-        "automountServiceAccountToken": False,
-        "tolerations": [{"operator": "Exists"}],
-        "containers": [{"name": container_name, "imagePullPolicy": "Never", "volumeMounts": [], **container}],
-        "volumes": [],
-    }
-    if account is not None:
-        spec["serviceAccountName"] = account
-        # What the ServiceAccount admission plugin would add, with the shortest time that a token may have.
-        sources = [
-            {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        ]
-        spec["volumes"].append({"name": "kube-api-access", "projected": {"sources": sources}})
-        where = "/var/run/secrets/kubernetes.io/serviceaccount"
-        spec["containers"][0]["volumeMounts"].append({"name": "kube-api-access", "mountPath": where})
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ostreewatchd.peers.cri.acts import RuntimeActs
-from tests.lab import cluster, switch
+from tests.lab import cluster, daemons, switch
 from tests.lab.cluster import Cluster
 from tests.lab.node import Node
 from tests.lab.witness import (
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.lab
 
 UNHEALED = 12.0
 """Seconds after the switch without the product. With it a cure takes four."""
+NAMES = ("kube-multus", "calico-node", "whereabouts")
 RELEASE = "/usr/share/lab/release"
 
 
@@ -47,21 +48,21 @@ def node(shared: Cluster) -> Node:
 
 @pytest.fixture
 def writers(shared: Cluster, node: Node) -> list[str]:
-    """Pods of Multus and of what stands in for Calico, on a healthy node that may have been switched before: new ones,
-    for kubelet waits longer each time until it starts one of the old ones again; and containerd watches the directory
-    that it has now."""
+    """Pods of Multus, of what stands in for Calico, and of whereabouts, on a healthy node that may have been switched
+    before: new ones, for kubelet waits longer each time until it starts one of the old ones again; and containerd
+    watches the directory that it has now."""
     for one in node.containers():
-        if one.name in ("kube-multus", "calico-node"):
-            shared.remove(one.pod, cluster.SYSTEM)
+        if one.name in NAMES:
+            shared.remove(one.pod, daemons.SYSTEM)
     node.sh(["systemctl", "restart", "containerd"])
     _product(node, "start")
-    return [shared.start_writer(cluster.multus()), shared.start_writer(cluster.calico_node())]
+    return [shared.start_writer(one()) for one in (daemons.multus, daemons.calico_node, daemons.whereabouts)]
 
 
 def test_pods_start_again(shared: Cluster, node: Node, writers: list[str]) -> None:
     """After the switch the host has the token of a pod that was made anew meanwhile: no pod starts. Without the
     product it stays so; with it each writer is restarted once, and the next pod has its interface."""
-    shared.start(cluster.plain("before"))
+    shared.start(daemons.plain("before"))
     node.wait(lambda: shared.interfaces("before"), 30, "a pod of a healthy node has its interface")
     _product(node, "stop")
     begun = switch.begin(node, node.commit({RELEASE: "1"}))
@@ -71,7 +72,7 @@ def test_pods_start_again(shared: Cluster, node: Node, writers: list[str]) -> No
     host = shared.token(cluster.MULTUS)
     node.wait(lambda: not shared.accepts(host), 20, "the API server has forgotten the old pod's token")
 
-    shared.start(cluster.plain("during"))
+    shared.start(daemons.plain("during"))
     _refused(shared, "during")
     wrong = [one for one in findings(node, "") if one["rule"] == "token-orphaned"]
     assert [(one["verdict"], one["path"]) for one in wrong] == [("wrong", cluster.MULTUS)]
@@ -83,9 +84,13 @@ def test_pods_start_again(shared: Cluster, node: Node, writers: list[str]) -> No
 
     _product(node, "start")
     healed(node, before, writers)
-    now = shared.token(cluster.MULTUS)
-    assert cluster.bound_to(now) == before[writers[0]].uid
-    assert shared.accepts(now)
+    for file, pod in ((cluster.MULTUS, writers[0]), (cluster.WHEREABOUTS, writers[2])):
+        assert shared.token(file) == shared.projected(before[pod].uid)
+        assert shared.accepts(shared.token(file))
+    calicos = shared.token(cluster.CALICO)
+    assert cluster.claims(calicos)["iat"] >= int(begun.mounted[-1]), "asked for anew when it was restarted"
+    assert not cluster.bound_to(calicos)
+    assert shared.accepts(calicos)
     _next_pod_has_its_interface(shared, "after")
     assert ctl(node, "scan")[0] == 0
     untouched(node, instances(node, writers), 1.0)
@@ -98,7 +103,7 @@ def test_a_lost_configuration_is_written_before_it_is_missed(shared: Cluster, no
     begun = switch.begin(node, node.commit({RELEASE: "2"}))
     node.sh(["rm", begun.pending + cluster.CONFIGURATION])
     begun.resume()
-    shared.start(cluster.plain("meanwhile"))
+    shared.start(daemons.plain("meanwhile"))
     healed(node, before, writers)
     assert node.sh(["cat", cluster.CONFIGURATION]).stdout
     _next_pod_has_its_interface(shared, "lost-and-found")
@@ -110,17 +115,17 @@ def test_silent_bypass(shared: Cluster, node: Node, writers: list[str]) -> None:
     is left for the whole, and does not see what Multus writes into the new one. Pods start without it and nobody
     complains, until containerd is started anew."""
     _product(node, "stop")
-    multus, calico = writers
+    multus, *others = writers
     begun = switch.begin(node, node.commit({RELEASE: "3"}))
     node.sh(["rm", begun.pending + cluster.CONFIGURATION])
     begun.resume()
     _stopped(node, multus, grace=10)
     node.wait(lambda: node.sh(["cat", cluster.CONFIGURATION]).stdout, 20, "Multus has written into the new tree")
-    before = instances(node, [calico, multus])
+    before = instances(node, writers)
     assert _starts_without_interface(shared, "bypassing")
 
     _product(node, "start")
-    healed(node, before, [calico])
+    healed(node, before, others)
     node.sh(["systemctl", "restart", "containerd"])
     _next_pod_has_its_interface(shared, "no-bypass")
 
@@ -128,12 +133,12 @@ def test_silent_bypass(shared: Cluster, node: Node, writers: list[str]) -> None:
 def test_account_made_anew(shared: Cluster, node: Node, writers: list[str]) -> None:
     """kubelet keeps the token of the account before: Multus is given it again after each restart of its container.
     Only a restart of kubelet brings another."""
-    multus, _ = writers
+    multus = writers[0]
     host = shared.token(cluster.MULTUS)
     shared.api.delete(f"{cluster.ACCOUNTS}/multus")
     shared.account("multus")
     assert not shared.accepts(host)
-    shared.start(cluster.plain("no-account"))
+    shared.start(daemons.plain("no-account"))
     _refused(shared, "no-account")
 
     begun = time.time()
@@ -153,8 +158,8 @@ def _product(node: Node, verb: str) -> None:
 
 def _made_anew(shared: Cluster, multus: str) -> str:
     """Another pod in the place of Multus', as at each update of its DaemonSet; its name."""
-    shared.remove(multus, cluster.SYSTEM)
-    return shared.start_writer(cluster.multus())
+    shared.remove(multus, daemons.SYSTEM)
+    return shared.start_writer(daemons.multus())
 
 
 def _stopped(node: Node, pod: str, grace: int) -> None:
@@ -178,7 +183,7 @@ def _refused(shared: Cluster, pod: str) -> None:
 
 def _next_pod_has_its_interface(shared: Cluster, pod: str) -> None:
     """By Multus' own account, and at the first try."""
-    shared.start(cluster.plain(pod))
+    shared.start(daemons.plain(pod))
     found = shared.node.wait(lambda: shared.interfaces(pod), 30, f"{pod} has its interface")
     assert [(one["name"], one["interface"], one["default"]) for one in found] == [("lab", "eth0", True)]
     assert shared.events(pod, "AddedInterface")
@@ -187,7 +192,7 @@ def _next_pod_has_its_interface(shared: Cluster, pod: str) -> None:
 
 def _starts_without_interface(shared: Cluster, pod: str) -> bool:
     """It runs, nothing failed, and Multus was not asked."""
-    shared.start(cluster.plain(pod))
+    shared.start(daemons.plain(pod))
     shared.node.wait(lambda: shared.node.containers(pod), 30, f"{pod} runs")
     failed = shared.events(pod, "FailedCreatePodSandBox")
     return not failed and not shared.interfaces(pod) and not shared.events(pod, "AddedInterface")

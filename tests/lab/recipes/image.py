@@ -28,11 +28,13 @@ def make(build: Build) -> None:
 
 
 def make_writers(build: Build) -> None:
-    """Who writes into CNI directories: Multus as its own image has it, and the stand-in for calico-node."""
+    """Who writes into CNI directories: Multus and whereabouts as their own images have them, and what stands in for
+    calico-node."""
     multus, kubernetes = build.inputs["multus"], build.inputs["kubernetes"]
     programs = {
         "thin_entrypoint": multus / "thin_entrypoint",
         "usr/src/multus-cni/bin/multus": multus / "multus",
+        **{name: multus / name for name in ("whereabouts", "install-cni.sh", "lib.sh", "token-watcher.sh")},
         "calico-node": kubernetes / "calico",
     }
     _archive(build.out / "writers.tar", [_busybox(), _layer(programs)], WRITERS_TAGS)

@@ -16,8 +16,10 @@ _FILES = Path(__file__).resolve().parents[1] / "files"
 KUBERNETES = _FILES / "kubelet"
 MULTUS = _FILES / "multus"
 COMMANDS = ("k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-apiserver", "./calico")
+WHEREABOUTS = "github.com/k8snetworkplumbingwg/whereabouts"
 _MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd"
-MULTUS_COMMANDS = (f"{_MULTUS}/multus", f"{_MULTUS}/thin_entrypoint")
+WRITERS_COMMANDS = (f"{_MULTUS}/multus", f"{_MULTUS}/thin_entrypoint", f"{WHEREABOUTS}/cmd")
+SCRIPTS = ("install-cni.sh", "lib.sh", "token-watcher.sh")
 
 OLDEST = (1, 24)
 TOOLCHAIN = "golang.org/toolchain"
@@ -53,25 +55,33 @@ def compiler(build: Build) -> str:
     return str(toolchain / "bin/go")
 
 
-def version() -> str:
-    match = re.search(r"^\s+k8s\.io/kubernetes (v\S+)$", (KUBERNETES / "go.mod").read_text(), re.MULTILINE)
+def version(module: str, of: Path) -> str:
+    """Which one a go.mod requires."""
+    match = re.search(rf"^\s+{re.escape(module)} (v\S+)$", (of / "go.mod").read_text(), re.MULTILINE)
     if match is None:
-        raise ValueError(f"{KUBERNETES}/go.mod requires no k8s.io/kubernetes")
+        raise ValueError(f"{of}/go.mod requires no {module}")
     return match.group(1)
 
 
 def make(build: Build) -> None:
     """kubelet, the API server, and the stand-in for calico-node, which shares their client library."""
-    major, minor = version()[1:].split(".")[:2]
-    stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
+    whole = version("k8s.io/kubernetes", KUBERNETES)
+    major, minor = whole[1:].split(".")[:2]
+    stamps = {"gitVersion": whole, "gitMajor": major, "gitMinor": minor}
     flags = [f"-X k8s.io/component-base/version.{name}={stamps[name]}" for name in stamps]
     _build(build, KUBERNETES, COMMANDS, flags)
 
 
 def make_multus(build: Build) -> None:
-    """Multus thin: the plugin, and what its pod runs. A module of its own, for it compiles with the Kubernetes of its
-    own go.mod only."""
-    _build(build, MULTUS, MULTUS_COMMANDS, [])
+    """Multus thin and whereabouts: the plugins, and what their pods run. A module of their own, for Multus compiles
+    with the Kubernetes of its own go.mod only."""
+    _build(build, MULTUS, WRITERS_COMMANDS, [])
+    os.rename(build.out / "cmd", build.out / "whereabouts")
+    modules = run([go(), "env", "GOMODCACHE"], timeout=30).stdout.strip()
+    for script in SCRIPTS:
+        source = Path(modules, f"{WHEREABOUTS}@{version(WHEREABOUTS, MULTUS)}", "script", script)
+        shutil.copyfile(source, build.out / script)
+        (build.out / script).chmod(0o755)
 
 
 def _build(build: Build, source: Path, commands: Sequence[str], flags: Sequence[str]) -> None:
@@ -89,11 +99,15 @@ def _build(build: Build, source: Path, commands: Sequence[str], flags: Sequence[
         f"{build.out}/",
         *commands,
         cwd=module,
-        env={**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
+        env=_environment(),
         timeout=2400,
     )
     shutil.rmtree(module)
     shutil.rmtree(build.out / "toolchain", ignore_errors=True)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
 
 
 def stage() -> Stage:

@@ -6,6 +6,7 @@
 package tools
 
 import (
+	_ "github.com/k8snetworkplumbingwg/whereabouts/cmd"
 	_ "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"
 	_ "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/thin_entrypoint"
 )
