@@ -63,6 +63,8 @@ class FakeRuntime:
         self.containers: dict[str, Box] = {}
         self.faults: dict[str, Fault] = {}
         self.calls: list[Call] = []
+        self.conditions = {"RuntimeReady": True, "NetworkReady": True}
+        self.handlers: list[str] = []
         self.released = threading.Event()
         self._server: Any = None
 
@@ -141,6 +143,15 @@ class FakeRuntime:
         return pb.VersionResponse(
             version="0.1.0", runtime_name="fake", runtime_version="1.6.20", runtime_api_version="v1"
         )
+
+    def _Status(self, request: Any, context: Any) -> Message:
+        answer = pb.StatusResponse()
+        for name, status in self.conditions.items():
+            why = ("", "") if status else ("NetworkPluginNotReady", "cni plugin not initialized")
+            answer.status.conditions.add(type=name, status=status, reason=why[0], message=why[1])
+        for handler in self.handlers:
+            answer.runtime_handlers.add(name=handler)
+        return answer
 
     def _ListPodSandbox(self, request: Any, context: Any) -> Message:
         return pb.ListPodSandboxResponse(items=self.sandboxes.values())

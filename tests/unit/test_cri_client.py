@@ -24,8 +24,23 @@ def test_version(runtime: Runtime) -> None:
     assert runtime.version() == types.Version(runtime="fake", version="1.6.20", api="v1")
 
 
+def test_status(fake: FakeRuntime, runtime: Runtime) -> None:
+    fake.handlers = ["", "runc", "kata"]
+    assert runtime.status() == types.RuntimeStatus(
+        runtime_ready=True, network_ready=True, why="", handlers=("", "runc", "kata")
+    )
+    # Others are not for us (containerd's ContainerdHasNoDeprecationWarnings), and what is not said is not known.
+    fake.conditions = {"NetworkReady": False, "ContainerdHasNoDeprecationWarnings": False}
+    assert runtime.status() == types.RuntimeStatus(
+        runtime_ready=None,
+        network_ready=False,
+        why="NetworkReady: NetworkPluginNotReady: cni plugin not initialized",
+        handlers=("", "runc", "kata"),
+    )
+
+
 def test_sandboxes(fake: FakeRuntime, runtime: Runtime) -> None:
-    id = fake.sandbox(1, name="calico", labels={"a": "b"}, annotations={"c": "d"})
+    id = fake.sandbox(1, name="calico", labels={"a": "b"}, annotations={"c": "d"}, created_at=17)
     fake.sandbox(2, name="dead", state=pb.SANDBOX_NOTREADY)
     fake.sandbox(3, name="odd", state=77)
     first, dead, odd = runtime.sandboxes()
@@ -35,6 +50,7 @@ def test_sandboxes(fake: FakeRuntime, runtime: Runtime) -> None:
         namespace="kube-system",
         uid="uid-calico",
         ready=True,
+        created_ns=17,
         labels={"a": "b"},
         annotations={"c": "d"},
     )

@@ -74,7 +74,7 @@ def check_id(what: str, id: str) -> str:
     """The id as it came if it is a full one (64 hexadecimal digits); raises BadId otherwise."""
     if not _FULL_ID.fullmatch(id):
         raise BadId(
-            f"{_line(ascii(id), 80)} is no full {what} id",
+            f"{line(ascii(id), 80)} is no full {what} id",
             "nothing was sent; use the 64 hexadecimal digits that the runtime lists",
         )
     return id
@@ -150,7 +150,7 @@ _LOOK_AGAIN = "; it may have taken effect: look again before repeating it"
 
 def _translated(error: Any, socket: str, verb: str, limit: float, took: float, acts: bool) -> CriError:
     code: str = error.code().name
-    details = _line(error.details() or "no details", _MAX_DETAILS)
+    details = line(error.details() or "no details", _MAX_DETAILS)
     again = _LOOK_AGAIN if acts else ""
     if code == "UNAVAILABLE" and not details.startswith("failed to connect"):
         return RuntimeLost(
@@ -191,9 +191,9 @@ def _translated(error: Any, socket: str, verb: str, limit: float, took: float, a
 def _check_socket(path: str) -> None:
     hint = "start the container runtime: `systemctl status` of its unit says why it is down"
     if not path.startswith("/") or "\0" in path:
-        raise RuntimeUnavailable(f"{_line(ascii(path), 120)} is no absolute path of a socket", hint)
+        raise RuntimeUnavailable(f"{line(ascii(path), 120)} is no absolute path of a socket", hint)
     if len(os.fsencode(path)) > _MAX_PATH:
-        raise RuntimeUnavailable(f"the path {_line(path, 200)} is too long for a socket", f"at most {_MAX_PATH} bytes")
+        raise RuntimeUnavailable(f"the path {line(path, 200)} is too long for a socket", f"at most {_MAX_PATH} bytes")
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -210,7 +210,7 @@ def _bounded(seconds: float) -> float:
     return seconds
 
 
-def _line(text: str, most: int) -> str:
+def line(text: str, most: int) -> str:
     """One printable line of at most `most` characters: a peer must not forge a line of the journal."""
     clean = "".join(c if c.isprintable() else " " for c in text[: most + 1])
     return clean if len(clean) <= most else clean[: most - 1] + "…"

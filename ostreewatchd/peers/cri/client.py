@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Optional, TypeVar
 
 from . import runtime_pb2 as pb
-from .channel import MAX_ENTRIES, Client, check_id
+from .channel import MAX_ENTRIES, Client, check_id, line
 from .errors import AnswerTooLarge, AnswerUnclear
 from .types import (
     ContainerState,
     ContainerStatus,
     RuntimeContainer,
+    RuntimeStatus,
     Sandbox,
     Version,
 )
@@ -23,6 +24,8 @@ _STATES: Mapping[int, ContainerState] = {
     pb.CONTAINER_RUNNING: "running",
     pb.CONTAINER_EXITED: "exited",
 }
+
+_MAX_WHY = 400
 
 Entry = TypeVar("Entry")
 
@@ -39,6 +42,20 @@ class Runtime(Client):
         """Who answers; the cheapest question, so a sign of life too."""
         answer = self._channel.call("Version", pb.VersionRequest(version="v1"), pb.VersionResponse)
         return Version(runtime=answer.runtime_name, version=answer.runtime_version, api=answer.runtime_api_version)
+
+    def status(self) -> RuntimeStatus:
+        """Its conditions and the handlers that it shows. Its free-form `info`, which may hold secrets, is not asked
+        for."""
+        answer = self._channel.call("Status", pb.StatusRequest(), pb.StatusResponse)
+        conditions = {one.type: one for one in self._bounded("Status", answer.status.conditions)}
+        runtime, network = (conditions.get(name) for name in ("RuntimeReady", "NetworkReady"))
+        bad = [one for one in (runtime, network) if one is not None and not one.status]
+        return RuntimeStatus(
+            runtime_ready=None if runtime is None else runtime.status,
+            network_ready=None if network is None else network.status,
+            why=line("; ".join(f"{one.type}: {one.reason}: {one.message}" for one in bad), _MAX_WHY),
+            handlers=tuple(one.name for one in self._bounded("Status", answer.runtime_handlers)),
+        )
 
     def sandboxes(self) -> tuple[Sandbox, ...]:
         """All sandboxes, also those that are not ready, in the runtime's order."""
@@ -80,6 +97,7 @@ def _sandbox(each: pb.PodSandbox) -> Sandbox:
         namespace=each.metadata.namespace,
         uid=each.metadata.uid,
         ready=each.state == pb.SANDBOX_READY,
+        created_ns=each.created_at,
         labels=dict(each.labels),
         annotations=dict(each.annotations),
     )

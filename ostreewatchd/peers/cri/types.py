@@ -26,6 +26,20 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     api: str
 
 
+class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the runtime thinks of itself. A condition that it leaves out is None; others than these two are not read.
+
+    CRI-O's RuntimeReady is always true, and its NetworkReady stays true once it was. `handlers` are those that it
+    shows, which with CRI-O after a SIGHUP are not those that it serves (cri-o#10202); containerd below 2.0 shows none.
+    """
+
+    runtime_ready: Optional[bool]
+    network_ready: Optional[bool]
+    why: str
+    """Reason and message of those that are not true."""
+    handlers: tuple[str, ...]
+
+
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A pod's sandbox; a pod can have several, of which at most one is `ready`.
 
@@ -37,6 +51,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     namespace: str
     uid: str
     ready: bool
+    created_ns: int
+    """As of a container."""
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
