@@ -44,5 +44,14 @@ class Settings(Record, frozen=True, kw_only=True):
     """Restarts in an hour, whatever the switch."""
     windows: tuple[Window, ...] = ()
     """Outside of these nothing is restarted. Empty: always allowed."""
+    kubelet_token: str = ""
+    """File of a bearer token for kubelet's API (10250). Empty: none."""
+    kubelet_certificate: str = ""
+    """File of a client certificate for it."""
+    kubelet_key: str = ""
+    """File of the certificate's key; empty: it is in the certificate's file."""
+    kubelet_authority: str = ""
+    """File of the certificates that sign kubelet's serving certificate; empty: it is compared with kubelet's own
+    file."""
     cni_directories: tuple[str, ...] = ()
     """CNI configuration directories besides the platform's own."""

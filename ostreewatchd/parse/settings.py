@@ -45,6 +45,10 @@ _KEYS = {
     ("Remediation", "RestartsPerSwitch"): _Key("per_switch", "count", 0, 1000),
     ("Remediation", "RestartsPerHour"): _Key("per_hour", "count", 0, 1000),
     ("Remediation", "Windows"): _Key("windows", "windows"),
+    ("Kubelet", "TokenFile"): _Key("kubelet_token", "file"),
+    ("Kubelet", "ClientCertificate"): _Key("kubelet_certificate", "file"),
+    ("Kubelet", "ClientKey"): _Key("kubelet_key", "file"),
+    ("Kubelet", "CertificateAuthority"): _Key("kubelet_authority", "file"),
 }
 
 
@@ -103,6 +107,10 @@ def _value(key: _Key, text: str) -> object:
     if key.kind == "mode":
         if text not in _MODES:
             raise ValueError(f"must be {' or '.join(_MODES)}")
+        return text
+    if key.kind == "file":
+        if text and not text.startswith("/") or "\0" in text:
+            raise ValueError("must be an absolute path")
         return text
     if key.kind == "paths":
         paths = tuple(text.split())

@@ -26,6 +26,8 @@ PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot
 Step.kind Subject.kind Switch.root SystemView.state
 Change.action Change.rule ConfigFile.of Decision.action Program.role Runtime.kind
 Credential.kind Credential.writer
+ContainerSeen.state PodSeen.phase Recovered.verdict Recovery.product Recovery.since_from Row.name Row.verdict
+UnitSeen.active UnitSeen.result UnitSeen.sub
 """
 _NAMES = """
 Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name Container.sandbox_id
@@ -36,13 +38,19 @@ Inside.point Inside.shows KubeletView.pods Node.boot_id Node.name Ostree.live_co
 PastAct.boot_id PastAct.switch_id Pause.boot_id Pause.who Pod.name Pod.namespace Pod.uid Reference.host_path
 RuntimeContainer.id RuntimeContainer.name RuntimeContainer.sandbox_id RuntimePod.annotations RuntimePod.labels
 RuntimePod.name RuntimePod.namespace RuntimePod.sandbox_id RuntimePod.uid RuntimeView.socket Seen.deployment
-Settings.cni_directories Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers
+Settings.cni_directories Settings.kubelet_authority Settings.kubelet_certificate Settings.kubelet_key
+Settings.kubelet_token Sight.deployment Sight.names Snapshot.cni_directories Snapshot.self_written Snapshot.writers
 StaticPod.manifest StaticPod.name StaticPod.namespace Step.sandbox_id Subject.container Subject.container_id
 Subject.namespace Subject.pod Subject.pod_uid Subject.unit Switch.boot_id Switch.deployment Switch.id Unreadable.path
 VmSandbox.sandbox_id VmSandbox.shim
 ConfigFile.path ConfigFile.settings Decision.unit Handler.name Handler.path Handler.rest Handler.root InFlight.creating
 InFlight.terminating Program.path Runtime.default_handler Runtime.loaded_default Runtime.types_missing Runtime.used
 Service.held_at Service.unit
+ContainerSeen.id ContainerSeen.name ContainerSeen.namespace ContainerSeen.pod ContainerSeen.uid CriSeen.handlers
+CriSeen.name CriSeen.socket FailedUnit.unit KubeletSeen.directories KubeletSeen.running PodSeen.name PodSeen.namespace
+PodSeen.reason PodSeen.uid PodSeen.waiting Recovery.boot_id Recovery.handlers Recovery.node Sample.boot_id
+Sample.config_path Sample.orphans SandboxSeen.id SandboxSeen.namespace SandboxSeen.pod SandboxSeen.uid
+UnitSeen.invocation UnitSeen.unit
 """
 _TEXTS = """
 Finding.evidence Finding.reason Finding.remedy Flag.means History.problem History.set_aside KubeletView.problem
@@ -53,6 +61,8 @@ Snapshot.torn Step.because Step.larger Step.smaller Switch.fingerprint SystemVie
 Change.because ConfigFile.problem Decision.along Decision.larger Decision.smaller Runtime.cni_missing Runtime.flags
 Runtime.version Runtime.version_on_disk
 Credential.problem
+ClusterSeen.problem CriSeen.problem CriSeen.version CriSeen.why KubeletSeen.health_problem KubeletSeen.problem
+KubeletSeen.unseen Recovered.alarm Recovered.cause Recovered.notes Row.because UnitSeen.problem
 """
 
 KINDS: Mapping[str, Kind] = {

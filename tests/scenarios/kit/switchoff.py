@@ -17,9 +17,9 @@ from tests.unit.sources import Module, modules
 
 _JUDGE = "ostreewatchd.judge"
 _PLAN = "ostreewatchd.plan"
-_OF_A_RUNTIME = (f"{_JUDGE}.runtime.", f"{_PLAN}.runtime.", f"{_PLAN}.runtimerefusals.")
+_OF_A_RUNTIME = (f"{_JUDGE}.runtime.", f"{_JUDGE}.recovery.", f"{_PLAN}.runtime.", f"{_PLAN}.runtimerefusals.")
 """What judges the evidence on a runtime, which no Snapshot has yet: its tests are test_runtime_decision.py and
-test_runtime_refusals.py."""
+test_runtime_refusals.py; and on a node's recovery, which has a series of its own: test_recovery.py."""
 
 
 class Case(NamedTuple):
