@@ -2,7 +2,8 @@
 """What kubelet's configuration file says of where it can be asked and what it reads.
 
 Source: Kubernetes, KubeletConfiguration kubelet.config.k8s.io/v1beta1 (containerRuntimeEndpoint, staticPodPath,
-healthzPort, healthzBindAddress); kubelet --help (flags go before drop-ins, and these before the file)."""
+healthzPort, healthzBindAddress, port, address, tlsCertFile); kubelet --help (flags go before drop-ins, and these
+before the file)."""
 
 from __future__ import annotations
 
@@ -25,6 +26,10 @@ class KubeletConfig(NamedTuple):
     healthz_port: Optional[int] = None
     """0: turned off."""
     healthz_address: str = ""
+    port: Optional[int] = None
+    address: str = ""
+    certificate: str = ""
+    """The file of the certificate that it serves with."""
 
     def before(self, other: KubeletConfig) -> KubeletConfig:
         """The two together: what this one says holds, and else what the other one says."""
@@ -34,6 +39,9 @@ class KubeletConfig(NamedTuple):
             self.static_pod_path or other.static_pod_path,
             port,
             self.healthz_address or other.healthz_address,
+            self.port if self.port is not None else other.port,
+            self.address or other.address,
+            self.certificate or other.certificate,
         )
 
     def healthz(self) -> str:
@@ -41,10 +49,13 @@ class KubeletConfig(NamedTuple):
         port = 10248 if self.healthz_port is None else self.healthz_port
         if port == 0:
             return ""
-        address = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(
-            self.healthz_address, self.healthz_address
-        )
+        address = _reached_at(self.healthz_address)
         return f"http://{f'[{address}]' if ':' in address else address}:{port}/healthz"
+
+    def api(self) -> Optional[tuple[str, int]]:
+        """Address and port of its API; None where that is turned off."""
+        port = 10250 if self.port is None else self.port
+        return (_reached_at(self.address), port) if port else None
 
     def runtime_socket(self) -> str:
         """The path of the runtime's socket; empty if it names none."""
@@ -69,6 +80,9 @@ def parse(data: bytes) -> KubeletConfig:
         static_pod_path=_path(document.get("staticPodPath")),
         healthz_port=port_of(document.get("healthzPort")),
         healthz_address=_text(document.get("healthzBindAddress")),
+        port=port_of(document.get("port")) or None,
+        address=_text(document.get("address")),
+        certificate=_path(document.get("tlsCertFile")),
     )
 
 
@@ -79,6 +93,9 @@ def from_flags(flags: dict[str, str]) -> KubeletConfig:
         static_pod_path=_path(flags.get("pod-manifest-path")),
         healthz_port=port_of(flags.get("healthz-port")),
         healthz_address=flags.get("healthz-bind-address", ""),
+        port=port_of(flags.get("port")),
+        address=flags.get("address", ""),
+        certificate=_path(flags.get("tls-cert-file")),
     )
 
 
@@ -87,6 +104,11 @@ def port_of(value: object) -> Optional[int]:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 5:
         value = int(value)
     return value if type(value) is int and 0 <= value <= 65535 else None
+
+
+def _reached_at(address: str) -> str:
+    """One that listens on all of them is asked over the loopback."""
+    return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
 
 
 def _text(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from types import TracebackType
-from typing import Any, Optional, TypeVar
+from typing import Any, NamedTuple, Optional, TypeVar
 
 from ostreewatchd.peers.errors import PeerError
 
@@ -19,6 +19,29 @@ _SERVICE = b"org.freedesktop.systemd1"
 _PATH = b"/org/freedesktop/systemd1"
 _MANAGER = b"org.freedesktop.systemd1.Manager"
 _Self = TypeVar("_Self", bound="Systemd")
+
+
+_UNIT = b"org.freedesktop.systemd1.Unit"
+_SERVICE_UNIT = b"org.freedesktop.systemd1.Service"
+_MAX_LISTED = 200
+
+
+class ServiceState(NamedTuple):
+    """A service's properties by systemd's names (org.freedesktop.systemd1(5)); times are seconds of CLOCK_MONOTONIC,
+    0 for never."""
+
+    load: str
+    active: str
+    sub: str
+    result: str
+    invocation: str
+    """The InvocationID as hexadecimal digits: another one with each start. Empty: it was not started in this boot."""
+    main_pid: int
+    restarts: int
+    """NRestarts: only the automatic ones; a start by hand sets it back."""
+    began_at: float
+    """InactiveExitTimestamp: when the newest start was tried, whether or not it came to `active`."""
+    active_at: float
 
 
 class SystemdError(PeerError):
@@ -63,14 +86,44 @@ class Systemd:
     def unit_state(self, unit: str) -> str:
         """The unit's ActiveState, or `not-found`."""
         path = _unit_path(unit)
-        interface = b"org.freedesktop.systemd1.Unit"
-        if self._string(path, interface, b"LoadState") == "not-found":
+        if self._string(path, _UNIT, b"LoadState") == "not-found":
             return "not-found"
-        return self._string(path, interface, b"ActiveState")
+        return self._string(path, _UNIT, b"ActiveState")
+
+    def service(self, unit: str) -> ServiceState:
+        """All that is asked about a service. Several calls: a start between two of them shows in the next look."""
+        path = _unit_path(unit)
+        invocation = self._property(path, _UNIT, b"InvocationID", b"ay")
+        return ServiceState(
+            load=self._string(path, _UNIT, b"LoadState"),
+            active=self._string(path, _UNIT, b"ActiveState"),
+            sub=self._string(path, _UNIT, b"SubState"),
+            result=self._string(path, _SERVICE_UNIT, b"Result"),
+            invocation=bytes(invocation or b"").hex(),
+            main_pid=int(self._property(path, _SERVICE_UNIT, b"MainPID", b"u")),
+            restarts=int(self._property(path, _SERVICE_UNIT, b"NRestarts", b"u")),
+            began_at=int(self._property(path, _UNIT, b"InactiveExitTimestampMonotonic", b"t")) / 1e6,
+            active_at=int(self._property(path, _UNIT, b"ActiveEnterTimestampMonotonic", b"t")) / 1e6,
+        )
+
+    def failed(self, pattern: str) -> list[tuple[str, float]]:
+        """Units that have failed and whose name is of the shell pattern; when they did, in seconds of
+        CLOCK_MONOTONIC."""
+        arguments = self._arguments(b"asas", [[b"failed"], [pattern.encode()]])
+        try:
+            answer = self._bus.call_method(_SERVICE, _PATH, _MANAGER, b"ListUnitsByPatterns", arguments)
+        except self._error as error:
+            raise SystemdError(f"systemd, asked for {pattern}: {_text(error)}", "see `systemctl status`") from error
+        found = []
+        for entry in list(answer.body or [])[:_MAX_LISTED]:
+            name = entry[0].decode("utf-8", "replace")
+            at = self._property(_unit_path(name), _UNIT, b"StateChangeTimestampMonotonic", b"t")
+            found.append((name, int(at) / 1e6))
+        return found
 
     def status_text(self, service: str) -> str:
         """What the service says of itself: STATUS= of sd_notify(3)."""
-        return self._string(_unit_path(service), b"org.freedesktop.systemd1.Service", b"StatusText")
+        return self._string(_unit_path(service), _SERVICE_UNIT, b"StatusText")
 
     def _string(self, path: bytes, interface: bytes, name: bytes) -> str:
         value = self._property(path, interface, name, b"s")
