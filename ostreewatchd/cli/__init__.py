@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Optional
 
 from ostreewatchd import __version__
-from ostreewatchd.cli import explain, history, pause, plan, remediate, resume, scan, snapshot, status, tokens
+from ostreewatchd.cli import explain, gate, history, pause, plan, remediate, resume, scan, snapshot, status, tokens
 from ostreewatchd.cli.world import CouldNotKnow
 from ostreewatchd.model import Exit, all_exits
 from ostreewatchd.report.journal import last_words
 from ostreewatchd.report.printable import printable
 
-_VERBS = (status, scan, explain, plan, tokens, remediate, pause, resume, history, snapshot)
+_VERBS = (status, scan, explain, plan, tokens, gate, remediate, pause, resume, history, snapshot)
 _DESCRIPTION = "Shows what a live switch left in the old deployment, and why it is or is not restarted."
 _EPILOG = f"{all_exits()}. What looks at this host needs root; --from and history do not."
 

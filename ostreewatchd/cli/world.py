@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO, Optional
+from typing import TYPE_CHECKING, Optional
 
 import msgspec
 
@@ -138,10 +138,18 @@ def _saved(source: str, *, deep: bool) -> Judged:
 
 def read_snapshot(source: str) -> Snapshot:
     """The snapshot in a file, or from standard input for `-`. Raises CouldNotKnow."""
-    name = "standard input" if source == "-" else source
+    try:
+        return form.load(read_file(source, form.MAX_BYTES))
+    except form.SnapshotError as error:
+        raise CouldNotKnow(f"{_name(source)}: {error}") from error
+
+
+def read_file(source: str, most: int) -> bytes:
+    """All of a file, or of standard input for `-`, or one byte more than it may have. Raises CouldNotKnow."""
+    name = _name(source)
     try:
         if source == "-":
-            return form.load(_bounded(sys.stdin.buffer))
+            return sys.stdin.buffer.read(most + 1)
         # A pipe that nobody writes to would otherwise be waited for without end.
         with open(os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -149,16 +157,13 @@ def read_snapshot(source: str) -> Snapshot:
                 raise CouldNotKnow(f"{name}: it is a directory")
             if stat.S_ISFIFO(mode):
                 raise CouldNotKnow(f"{name}: it is a pipe: give it as standard input, with - for the name")
-            return form.load(_bounded(file))
+            return file.read(most + 1)
     except OSError as error:
         raise CouldNotKnow(f"{name}: {error.strerror or error}") from error
-    except form.SnapshotError as error:
-        raise CouldNotKnow(f"{name}: {error}") from error
 
 
-def _bounded(file: BinaryIO) -> bytes:
-    """All of it, or one byte more than a snapshot may have."""
-    return file.read(form.MAX_BYTES + 1)
+def _name(source: str) -> str:
+    return "standard input" if source == "-" else source
 
 
 def exit_status(snapshot: Snapshot, findings: tuple[Finding, ...], made: Optional[Plan] = None) -> Exit:

@@ -30,6 +30,8 @@ class Kubelet(NamedTuple):
     config: KubeletConfig
     directory: str = "/var/lib/kubelet"
     """Its root directory, where it keeps what belongs to its pods."""
+    certificates: str = "/var/lib/kubelet/pki"
+    """The directory of the certificates that it has made or asked for itself."""
 
     @property
     def runtime_socket(self) -> str:
@@ -49,7 +51,8 @@ def find(host: Host, platform: Platform, daemons: Iterable[Daemon]) -> Optional[
         if stat is not None:
             access = flags.get("kubeconfig") or flags.get("bootstrap-kubeconfig") or _embedded(host, platform)
             directory = flags.get("root-dir") or Kubelet._field_defaults["directory"]
-            return Kubelet(daemon.pid, stat.start_ticks, access, _config(host, flags), directory)
+            certificates = flags.get("cert-dir") or Kubelet._field_defaults["certificates"]
+            return Kubelet(daemon.pid, stat.start_ticks, access, _config(host, flags), directory, certificates)
     return None
 
 
@@ -62,16 +65,17 @@ def view(kubelet: Optional[Kubelet], host: Host, platform: Platform, runtime: Ru
     own = kubelet.config.static_pod_path
     pods = _static_pods(host, (own,) if own else platform.manifests)
     refusal: KubeletRefusal
-    refusal, problem = _health(kubelet.config.healthz())
+    refusal, problem = health(kubelet.config.healthz())
     if not refusal and kubelet.kubeconfig and not _has_talked(host, kubelet, runtime):
         problem = _api_server_problem(host, kubelet.kubeconfig)
         refusal = "api-server-out-of-reach" if problem else ""
     return KubeletView(
-        pid=kubelet.pid, refusal=refusal, problem=problem, static_pods=pods, pods=_pods(host, kubelet.directory)
+        pid=kubelet.pid, refusal=refusal, problem=problem, static_pods=pods, pods=directories(host, kubelet.directory)
     )
 
 
-def _pods(host: Host, directory: str) -> Optional[tuple[str, ...]]:
+def directories(host: Host, directory: str) -> Optional[tuple[str, ...]]:
+    """UIDs of the pods that it keeps a directory for, below its root directory; None: not known."""
     try:
         names = host.root.names(f"{directory}/pods")
     except OSError:
@@ -79,8 +83,8 @@ def _pods(host: Host, directory: str) -> Optional[tuple[str, ...]]:
     return tuple(names) if len(names) < LIST_LIMIT else None
 
 
-def _health(url: str) -> tuple[KubeletRefusal, str]:
-    """The name of a refusal and its reason, or two empty strings."""
+def health(url: str) -> tuple[KubeletRefusal, str]:
+    """The name of a refusal and its reason, or two empty strings. `url` empty: it is turned off."""
     if not url:
         return "kubelet-not-answering", "its healthz is turned off (healthzPort 0), so its health is not known"
     try:

@@ -76,7 +76,7 @@ def load(data: bytes) -> Snapshot:
         snapshot: Snapshot = change_texts(msgspec.convert(upgraded(document), Snapshot), _hear)
     except (msgspec.ValidationError, RecursionError) as error:
         raise Damaged(f"it is a damaged snapshot: {error}") from error
-    _check_numbers(snapshot, "$")
+    check_numbers(snapshot, "$")
     return snapshot
 
 
@@ -96,17 +96,17 @@ def _check_kind(document: Any) -> None:
         )
 
 
-def _check_numbers(thing: Any, where: str) -> None:
+def check_numbers(thing: Any, where: str) -> None:
     """Whatever shows a time may rely on it being one."""
     if isinstance(thing, float):
         if not -_SANE <= thing <= _SANE:
             raise Damaged(f"it is a damaged snapshot: {thing:g} is no time - at `{where}`")
     elif isinstance(thing, msgspec.Struct):
         for name in thing.__struct_fields__:
-            _check_numbers(getattr(thing, name), f"{where}.{name}")
+            check_numbers(getattr(thing, name), f"{where}.{name}")
     elif isinstance(thing, tuple):
         for index, one in enumerate(thing):
-            _check_numbers(one, f"{where}[{index}]")
+            check_numbers(one, f"{where}[{index}]")
 
 
 def _say(text: str, _: Kind) -> str:
