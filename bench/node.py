@@ -135,6 +135,7 @@ def _write_tree(base: Path, pods: list[Pod]) -> None:
         for folder in ("usr/lib/modules/6.1.0-bench", "usr/bin", "usr/etc", "etc/cni/net.d", "var", "boot", "sysroot",
                        "proc", "sys", "dev", "run", "tmp"):  # fmt: skip
             (place / folder).mkdir(parents=True)
+        shutil.copy(build.program("node", *_SOURCES), place / "usr/bin/containerd-shim-runc-v2")
         (place / "lib").symlink_to("usr/lib")
         (place / "ostree").symlink_to("sysroot/ostree")
         for file in ("10-calico.conflist", "00-multus.conf"):
