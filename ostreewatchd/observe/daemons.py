@@ -25,6 +25,8 @@ _COMMANDS = frozenset(
 )
 _SHIM = b"containerd-shim"
 """What the kernel keeps of the name of any of containerd's shims: fifteen bytes."""
+_PLAIN_SHIM = "containerd-shim-runc-"
+"""The programs whose containers are processes of the host."""
 _VM_SHIM = "containerd-shim-kata"
 _ID = re.compile(r"[0-9a-f]{64}")
 _MAX_SANDBOXES = 1000
@@ -33,6 +35,10 @@ _MAX_SANDBOXES = 1000
 def helper(pid: int) -> str:
     """What the process is, if it may be one of those; empty: none, or it cannot be told."""
     try:
+        # Nearly all are told by their program, at half of what asking for a name costs: kernel threads and shims.
+        program = proc.program(pid)
+        if program is None or program.rpartition("/")[2].startswith(_PLAIN_SHIM):
+            return ""
         command = (proc.read(pid, "comm") or b"").rstrip(b"\n")
         if command in _COMMANDS:
             return command.decode()

@@ -97,7 +97,7 @@ class Owners:
             return Owner(pod, target.container, target.attempt, "")
         where = f"container {process.container_id[:12]}"
         self._problems.append(Problem(where=where, what="neither its bundle nor a log link says whose it is"))
-        return Owner(Pod(namespace="", name="", uid=process.cgroup_pod_uid), "", None, "")
+        return Owner(Pod(namespace="", name="", uid=self._pod_uid(process)), "", None, "")
 
     def pod_by_uid(self, uid: str) -> Pod:
         """By the pod's log directory, `<namespace>_<name>_<uid>`; without names where none is there."""
@@ -107,6 +107,15 @@ class Owners:
             names = []
         target = next((podlogs.parse_directory(name) for name in names if name.endswith(f"_{uid}")), None)
         return Pod(namespace=target[0] if target else "", name=target[1] if target else "", uid=uid)
+
+    def _pod_uid(self, process: ContainerProcess) -> str:
+        """By its cgroup's path; empty where that does not have it, or the pid is another process's by now."""
+        try:
+            groups = proc.read(process.pid, "cgroup") or b""
+        except proc.Unreadable:
+            return ""
+        is_its = cgroup.container_id(groups, self._host.around) == process.container_id
+        return cgroup.pod_uid(groups, self._host.around) if is_its else ""
 
     def _log_link(self, container_id: str) -> str:
         if self._links is None:

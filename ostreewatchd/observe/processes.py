@@ -32,7 +32,6 @@ class ContainerProcess(NamedTuple):
     pid: int
     mount_namespace: int
     container_id: str
-    cgroup_pod_uid: str
     doubt: bool = False
     """Several may be it, they see different mounts, and the runtime left no note of which it is."""
 
@@ -42,8 +41,6 @@ class _Member(NamedTuple):
 
     pid: int
     namespace: int
-    groups: bytes
-    """Its cgroup file."""
 
 
 class Processes:
@@ -95,11 +92,11 @@ class Processes:
             known = self._containers.get(container_id)
             if known is None or known.mount_namespace != namespace:
                 # What is put into a container comes into the namespace that its first process is in: a probe.
-                groups.setdefault(container_id, []).append(_Member(pid, namespace, data))
+                groups.setdefault(container_id, []).append(_Member(pid, namespace))
         doubtful = []
         for container_id, members in groups.items():
             try:
-                first = self._decide(container_id, members, around, noted)
+                first = self._decide(container_id, members, noted)
                 is_mighty = first is not None and self._remember and proc.may_mount(first.pid)
             except proc.Unreadable as error:
                 for one in members:
@@ -129,7 +126,7 @@ class Processes:
         return result, problems
 
     def _decide(
-        self, container_id: str, members: list[_Member], around: frozenset[str], noted: Callable[[str], Optional[int]]
+        self, container_id: str, members: list[_Member], noted: Callable[[str], Optional[int]]
     ) -> Optional[ContainerProcess]:
         """Which one speaks for the container, of which `members` are new. None: it stays as it is. Raises
         Unreadable."""
@@ -149,8 +146,7 @@ class Processes:
             first, doubt = by_note or first, by_note is None and not _see_the_same(rivals)
         if first is None or (before is not None and first.pid == before.pid and not doubt):
             return None
-        uid = cgroup.pod_uid(first.groups, around)
-        return ContainerProcess(first.pid, first.namespace, container_id, uid, doubt)
+        return ContainerProcess(first.pid, first.namespace, container_id, doubt)
 
     def _fresh(self, host_namespace: int, problems: list[Problem]) -> tuple[list[tuple[int, int]], list[int]]:
         """Processes that were not judged before and are not in the host's mount namespace, with their own; and all
@@ -278,9 +274,9 @@ def _first(members: list[_Member]) -> tuple[Optional[_Member], list[_Member]]:
 
 def _members(pids: Iterable[int]) -> Iterator[_Member]:
     for pid in pids:
-        namespace, groups = proc.mount_namespace(pid), proc.read(pid, "cgroup")
-        if namespace is not None and groups:
-            yield _Member(pid, namespace, groups)
+        namespace = proc.mount_namespace(pid)
+        if namespace is not None:
+            yield _Member(pid, namespace)
 
 
 def _see_the_same(members: list[_Member]) -> bool:

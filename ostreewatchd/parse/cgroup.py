@@ -17,6 +17,7 @@ from collections.abc import Iterator, Set
 _CONTAINER = re.compile(rb"[/:-](?:(conmon)-)?([0-9a-f]{64})(?:\.scope)?(?=[/\n]|\Z)")
 _POD = re.compile(rb"[/-]pod([0-9a-f]{8}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{4}[-_]?[0-9a-f]{12})")
 _PERSONS = re.compile(rb"/user@[0-9]+\.service/")
+_PERSONAL = b"/user@"
 _MANAGERS = re.compile(rb"(?<!\.service)/init\.scope$", re.MULTILINE)
 _UNIT = re.compile(rb"/([^/\n]+\.(?:service|scope))(?=$|/)", re.MULTILINE)
 
@@ -24,6 +25,11 @@ _UNIT = re.compile(rb"/([^/\n]+\.(?:service|scope))(?=$|/)", re.MULTILINE)
 def container_id(data: bytes, around: Set[str] = frozenset()) -> str:
     """The outermost container's id; empty if the process is in none. A monitor's own scope (conmon) is none.
     `around`: containers that the host itself is in (kind: a node is one), which are none on it."""
+    first = _CONTAINER.search(data)
+    if first is None:
+        return ""
+    if not around and not first.group(1) and _PERSONAL not in data:
+        return first.group(2).decode()  # As nearly always: nothing stands before it that needs a second look.
     return next((found for found, _ in _containers(data, around)), "")
 
 

@@ -5,7 +5,6 @@ Source: proc_pid_mountinfo(5); ostree-prepare-root(1) (where deployments and the
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
@@ -108,12 +107,13 @@ class ContainerFilter:
         # A piece of it that is mounted in the tree is as good as any other.
         roots_in_tree = {_escape(mount.root) for mount in in_tree if mount.device == var_device}
         kept_roots += sorted(root for root in roots_in_tree if covers(var_root, root))
-        self._named = [_encode(f"{_escape(path)} ") for path in named]
         self._unrelated = unrelated
-        self._devices = frozenset(device.encode() for device in (*devices, *([var_device] if kept_roots else [])))
-        self._on_device = [f" {device} ".encode() for device in sorted(devices)]
-        self._of_var = [_encode(f" {var_device} {shared}{end}") for end in "/ "] if shared else []
-        self._kept = [_encode(f" {var_device} {root}{end}") for root in kept_roots for end in "/ "]
+        called = tuple(_encode(f"{_escape(path)} ") for path in named)
+        kept_marks = [_encode(f" {var_device} {root}") for root in kept_roots]
+        of_var = tuple(_encode(f" {var_device} {shared}{end}") for end in "/ ") if shared else ()
+        self._marks = [(f" {device} ".encode(), of_var) for device in sorted(devices)]
+        self._marks += [(mark, ()) for mark in (*kept_marks, *called, b" - overlay ")]
+        """Each candidate has one of these, and not as the start of one of those."""
         not_var = f"(?!{re.escape(var_device)} {re.escape(shared)}[/ ])" if shared else ""
         on_device = "|".join(re.escape(device) for device in sorted(devices)) or "(?!)"
         # A field ends at a space: of the rest the kernel escapes tab, newline and backslash, and nothing else.
@@ -127,38 +127,36 @@ class ContainerFilter:
         self._match = re.compile(_encode(pattern)).match
         # Those of overlays are of interest in any case.
         overlays = {mount.device for mount in in_tree if mount.fstype == "overlay"}
-        self.shape = (frozenset(devices - overlays), shared, tuple(kept_roots), tuple(self._named))
+        self.shape = (frozenset(devices - overlays), shared, tuple(kept_roots), called)
 
     def lines(self, data: bytes) -> Iterator[Mount]:
         """The candidates among a container's lines."""
-        if self._has_none(data):
-            return
-        unrelated, devices = self._unrelated, self._devices
-        for line in io.BytesIO(data):
-            fields = line.split(b" ", 4)
-            if len(fields) < 5 or fields[2] in unrelated:
+        for start in sorted(self._starts(data)):
+            if self._match(data, start) is None:
                 continue
-            # A look at the fields spares most lines of a large table the expression.
-            may = fields[2] in devices or b" - overlay " in fields[4] or self._is_named(line)
-            if may and self._match(line) is not None:
-                mount = parse_line(line.rstrip(b"\n").decode("utf-8", "surrogateescape"))
-                if mount is not None:
-                    yield mount
+            end = data.find(b"\n", start)
+            mount = parse_line((data[start:end] if end >= 0 else data[start:]).decode("utf-8", "surrogateescape"))
+            if mount is not None:
+                yield mount
 
-    def _has_none(self, data: bytes) -> bool:
-        """Whether counting tells already that no line can match, as it does for nearly all containers."""
-        if sum(map(data.count, self._on_device)) != sum(map(data.count, self._of_var)):
-            return False
-        if any(kept in data for kept in self._kept) or self._is_named(data):
-            return False
-        overlay = data.find(b" - overlay ")
-        if overlay < 0:
-            return True
-        line = data[data.rfind(b"\n", 0, overlay) + 1 : overlay]
-        return line.split(b" ", 5)[4:5] == [b"/"] and data.find(b" - overlay ", overlay + 1) < 0
+    def _starts(self, data: bytes) -> set[int]:
+        """Where the lines start that have what a candidate has: no other line is looked at."""
+        found = set()
+        for mark, of_var in self._marks:
+            at = data.find(mark)
+            while at >= 0:
+                if not data.startswith(of_var, at):
+                    start = data.rfind(b"\n", 0, at) + 1
+                    if not self._unrelated or _device(data, start) not in self._unrelated:
+                        found.add(start)
+                at = data.find(mark, at + 1)
+        return found
 
-    def _is_named(self, data: bytes) -> bool:
-        return any(name in data for name in self._named)
+
+def _device(data: bytes, start: int) -> bytes:
+    """The device field of the line that starts there, where it has one."""
+    first = data.find(b" ", data.find(b" ", start) + 1) + 1
+    return data[first : data.find(b" ", first)]
 
 
 def receives_mounts(data: bytes) -> bool:

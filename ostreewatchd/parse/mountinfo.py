@@ -202,13 +202,19 @@ class Mounts(Sequence[Mount]):
 
     def at(self, start: int) -> Mount:
         """The mount whose line starts there."""
+        mount = self._whole(start)
+        if mount is None:
+            raise ValueError(f"no line starts at {start}")
+        return mount
+
+    def _whole(self, start: int) -> Optional[Mount]:
+        """The same; None of a line that is not whole."""
         mount = self._made.get(start)
         if mount is None:
             end = self._data.find(b"\n", start)
             mount = parse_line(_decode(self._data[start:end] if end >= 0 else self._data[start:]))
-            if mount is None:
-                raise ValueError(f"no line starts at {start}")
-            self._made[start] = mount
+            if mount is not None:
+                self._made[start] = mount
         return mount
 
     def below(self, *places: str) -> list[Mount]:
@@ -238,11 +244,13 @@ class Mounts(Sequence[Mount]):
     def on_device(self, device: str) -> list[Mount]:
         """Those of one filesystem."""
         if self._devices is None:
-            self._devices = {}
-            for start in self.all._starts:
-                found = self._data[start : start + 80].split(b" ", 3)[2]
-                self._devices.setdefault(found, []).append(start)
-        return [self.at(start) for start in self._devices.get(_encode(device), ())]
+            self._devices, start = {}, 0
+            for line in io.BytesIO(self._data):
+                for found in line.split(b" ", 3)[2:3]:
+                    self._devices.setdefault(found, []).append(start)
+                start += len(line)
+        found_there = map(self._whole, self._devices.get(_encode(device), ()))
+        return [mount for mount in found_there if mount is not None]
 
 
 def _decode(data: bytes) -> str:

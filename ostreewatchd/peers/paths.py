@@ -31,7 +31,10 @@ _STATX_BASIC = 0x7FF
 _STATX_BTIME = 0x800
 _STATX_MNT_ID = 0x1000
 _STATX_MNT_ID_UNIQUE = 0x4000
-_STATX_SIZE = 256
+_STATX_ALL = _STATX_BASIC | _STATX_BTIME | _STATX_MNT_ID_UNIQUE
+_Buffer = ctypes.c_char * 256
+_STATX = struct.Struct("=I12xI8xH2xQ40xqI20xqI12xIIQ")
+"""Of struct statx: mask, nlink, mode, ino, btime, mtime, dev and mnt_id, each time as seconds and nanoseconds."""
 LIST_LIMIT = 4096
 _CHUNK = 64 << 10
 _MAX_LINKS = 40
@@ -216,8 +219,11 @@ class Root:
 
 
 def _what(root: Root, path: str, links: int) -> tuple[Any, ...]:
-    with root.opened(path, os.O_PATH, bool(links)) as fd:
+    fd = _walk(root, path, os.O_PATH, bool(links))
+    try:
         return _statx(fd)
+    finally:
+        os.close(fd)
 
 
 def _names(root: Root, path: str, _: int) -> list[str]:
@@ -344,37 +350,30 @@ def _is_link(fd: int, flags: int) -> bool:
 
 def _statx(fd: int) -> tuple[Any, ...]:
     """The fields of What, of its identity each."""
-    raw = _statx_raw(fd, _STATX_BASIC | _STATX_BTIME | _STATX_MNT_ID_UNIQUE)
-    got, _, _, links, _, _, mode = struct.unpack_from("=IIQIIIH", raw, 0)
-    (ino,) = struct.unpack_from("=Q", raw, 32)
-    seconds, nanoseconds = struct.unpack_from("=qI", raw, 80)
-    modified = struct.unpack_from("=qI", raw, 112)
-    major, minor = struct.unpack_from("=II", raw, 136)
+    got, links, mode, ino, born, born_ns, modified, modified_ns, major, minor, serial = _statx_raw(fd, _STATX_ALL)
+    has_id, *_, mount_id = _statx_raw(fd, _STATX_MNT_ID)
     return (
         os.makedev(major, minor),
         ino,
-        _mount_id(_statx_raw(fd, _STATX_MNT_ID), _STATX_MNT_ID),
-        _mount_id(raw, _STATX_MNT_ID_UNIQUE),
-        (seconds + nanoseconds / 1e9 or None) if got & _STATX_BTIME else None,
+        mount_id if has_id & _STATX_MNT_ID else None,
+        serial if got & _STATX_MNT_ID_UNIQUE else None,
+        (born + born_ns / 1e9 or None) if got & _STATX_BTIME else None,
         links,
-        (mode & 0o170000) == 0o040000,
-        modified,
+        stat.S_ISDIR(mode),
+        (modified, modified_ns),
     )
 
 
 def _device(fd: int) -> int:
     """Known without asking the filesystem."""
-    return os.makedev(*struct.unpack_from("=II", _statx_raw(fd, 0), 136))
+    *_, major, minor, _ = _statx_raw(fd, 0)
+    return os.makedev(major, minor)
 
 
-def _mount_id(raw: bytes, which: int) -> Optional[int]:
-    got, mount_id = struct.unpack_from("=I", raw, 0)[0], struct.unpack_from("=Q", raw, 144)[0]
-    return int(mount_id) if got & which else None
-
-
-def _statx_raw(fd: int, mask: int) -> bytes:
-    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+def _statx_raw(fd: int, mask: int) -> tuple[int, ...]:
+    """The fields of _STATX."""
+    buffer = _Buffer()
     if _libc.statx(fd, b"", _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC, mask, buffer) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    return buffer.raw
+    return _STATX.unpack_from(buffer)

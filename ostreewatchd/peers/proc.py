@@ -126,6 +126,19 @@ def may_mount(pid: int) -> bool:
     return True
 
 
+def program(pid: int) -> Optional[str]:
+    """The path of its program file as the process sees it; None if it has none (a kernel thread) or is gone. Raises
+    Unreadable.
+
+    Source: proc_pid_exe(5)."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except OSError as error:
+        raise Unreadable(f"/proc/{pid}/exe: {error.strerror}") from error
+
+
 def program_mount_id(pid: int) -> Optional[int]:
     """The id in mountinfo of the mount that its program file is on; None if the process is gone. Raises Unreadable.
 

@@ -38,5 +38,5 @@ def test_the_first_process(
 
     assert processes.proc is proc
     monkeypatch.setattr(proc, "stat", stat)
-    found, _ = _first([_Member(pid, 4026532000, b"") for pid in living])
+    found, _ = _first([_Member(pid, 4026532000) for pid in living])
     assert (found.pid if found else None) == first
