@@ -94,6 +94,7 @@ def test_pods_start_again(shared: Cluster, node: Node, writers: list[str]) -> No
     _next_pod_has_its_interface(shared, "after")
     assert ctl(node, "scan")[0] == 0
     untouched(node, instances(node, writers), 1.0)
+    _says_no_token(node, [host, calicos, *(shared.token(one) for one in (cluster.MULTUS, cluster.WHEREABOUTS))])
 
 
 def test_a_lost_configuration_is_written_before_it_is_missed(shared: Cluster, node: Node, writers: list[str]) -> None:
@@ -172,6 +173,26 @@ def _stopped(node: Node, pod: str, grace: int) -> None:
 
 def _written_at(node: Node, path: str) -> float:
     return float(node.sh(["stat", "--format=%.Y", path]).stdout)
+
+
+def _says_no_token(node: Node, tokens: list[str]) -> None:
+    """Nothing that the product wrote, keeps or prints has a part of one of these."""
+    verbs = (
+        ["snapshot", "save", "--output", "-"],
+        ["tokens"],
+        ["tokens", "--json"],
+        ["scan"],
+        ["explain"],
+        ["history"],
+        ["status", "--json"],
+    )
+    said = {" ".join(words): ctl(node, *words)[1] for words in verbs}
+    files = "find /var/lib/ostreewatchd /run/ostreewatchd -type f -exec cat {} +"
+    said["journal and files"] = node.sh(f"journalctl --output=export --unit='ostreewatchd*'; {files}").stdout
+    assert "kube-multus" in said["snapshot save --output -"]
+    assert WATCHER in said["journal and files"]
+    parts = {part for token in tokens for part in token.split(".")}
+    assert [where for where, text in said.items() if any(part in text for part in parts)] == []
 
 
 def _refused(shared: Cluster, pod: str) -> None:
