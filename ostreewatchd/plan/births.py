@@ -3,13 +3,12 @@
 unique mount ids nor the ledger's memory do.
 
 A birth is a stamp of the wall clock of then, which may have been set since. When it was by CLOCK_BOOTTIME, which
-nobody sets, depends on how far the two clocks were apart then. Known is how far they are apart now, how far they were
-when each running container was made (the runtime's stamp, against the kernel's of its process), and how far when the
-ledger wrote down both. The earliest birth by any of these counts: who is older than that is older whichever it was.
+nobody sets, depends on how far the two clocks were apart then. The earliest birth by any distance of this boot that is
+known counts: who is older than that is older whichever it was.
 
 And what is known of the birth without any stamp must agree: the directory was there when somebody was given it, or saw
 it. Where no distance of the clocks that is known fits to that, the clock was set in a way that nobody knows, and there
-is no order. Source: statx(2) (btime), clock_getres(2)."""
+is no order. Source: statx(2) (btime)."""
 
 from __future__ import annotations
 
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from ostreewatchd.model import Container, Reference, Snapshot, Switch
+from ostreewatchd.plan.clocks import apart
 
 _APART = 1.0
 """Seconds. A start is known to a tick, in another clock than a birth, and a bind is made a little after its process:
@@ -29,28 +29,11 @@ def was_born_after(snapshot: Snapshot, container: Container, reference: Referenc
     stamp = reference.sight.born_at
     if stamp is None:
         return False
-    born = min(stamp - apart for apart in _apart(snapshot))
+    born = min(stamp - ahead for ahead in apart(snapshot))
     there = min(_was_there(snapshot, reference, switch), default=born)
     if born > snapshot.taken_boottime or born > there + _APART:
         return False
     return container.started_boottime + _APART < born
-
-
-def _apart(snapshot: Snapshot) -> Iterator[float]:
-    """How far the wall clock is, and in this boot was, ahead of CLOCK_BOOTTIME; seconds."""
-    yield snapshot.taken_at - snapshot.taken_boottime
-    made = {one.id: one.created_at for one in (snapshot.runtime.containers if snapshot.runtime else ())}
-    for container in snapshot.containers:
-        created_at = made.get(container.id)
-        if created_at is not None:
-            yield created_at - container.started_boottime
-    history, boot = snapshot.history, snapshot.node.boot_id
-    for switch in (history.switch, history.before):
-        if switch is not None and switch.boot_id == boot and switch.seen_boottime:
-            yield switch.seen_at - switch.seen_boottime
-    for act in history.acts:
-        if act.boot_id == boot and act.intent_boottime:
-            yield act.intent_at - act.intent_boottime
 
 
 def _was_there(snapshot: Snapshot, reference: Reference, switch: Optional[Switch]) -> Iterator[float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ostreewatchd.model import STOPPED_NOTHING, PastAct, Refusal, Settings, Snapshot, Step
+from ostreewatchd.plan.clocks import apart
 from ostreewatchd.plan.moment import current
 
 _HOUR = 3600.0
@@ -41,8 +42,9 @@ def limit(snapshot: Snapshot, steps: Sequence[Step], settings: Settings) -> tupl
 def _is_recent(snapshot: Snapshot, act: PastAct) -> bool:
     if act.boot_id == snapshot.node.boot_id:
         return snapshot.taken_boottime - act.intent_boottime < _HOUR
-    # Of an earlier boot, or of a version that did not say. A clock that was set back makes it no older.
-    return snapshot.taken_at - act.intent_at < _HOUR and (not act.boot_id or snapshot.taken_boottime < _HOUR)
+    # Of an earlier boot, or of a version that did not say. No clock that was set in this boot makes it older.
+    now = snapshot.taken_boottime + min(apart(snapshot))
+    return now - act.intent_at < _HOUR and (not act.boot_id or snapshot.taken_boottime < _HOUR)
 
 
 def _of_switch(step: Step, settings: Settings) -> Refusal:

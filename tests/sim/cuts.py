@@ -30,6 +30,23 @@ LIVES = {
         events=(Event(at=0.0, do="returns", who="calico-node", how="pod-deleted"), PATCH, LATER), proof=2.0
     ),
     "with the script": History(events=(Event(at=1.0, do="install", how="after", value=0.4), LATER)),
+    # The sandbox's shim was left behind before the switch: a container stop would not help.
+    "sandbox": History(events=(Event(at=0.0, do="shim", who="calico-node"), PATCH, LATER)),
+    # It is left behind when the container has been stopped: the larger cure follows the smaller one's failed proof.
+    "ladder": History(
+        events=(
+            PATCH,
+            Event(at=0.9, do="shim", who="calico-node"),
+            LATER,
+        ),
+        proof=2.0,
+    ),
+    "kubelet restarted": History(
+        events=(PATCH, Event(at=1.2, do="kubelet", on="after:stop", how="restart"), LATER), proof=2.0
+    ),
+    "paused and resumed": History(
+        events=(PATCH, Event(at=1.0, do="pause", on="after:intend", value=900.0), Event(at=5.0, do="resume"), LATER)
+    ),
     "two switches": History(events=(PATCH, Event(at=2.9, do="replace-directory"), LATER)),
 }
 CUTS = ("kill", "power-cut", "kill and the ledger is lost")

@@ -115,7 +115,7 @@ class Truth:
         self._asked_in = 0
         self._signature: object = None
         self._inode = 0
-        self._stopped_at: list[float] = []
+        self._stopped_at: list[tuple[float, int]] = []
         self._pause: Optional[_Pause] = None
         self._may_know: set[str] = set()
         """Containers of acts without outcome in a file of which nobody knows what can be read."""
@@ -361,11 +361,16 @@ class Truth:
 
     def _within_budget(self) -> None:
         now, shape = self._node.timeline.now, self._node.shape
-        self._stopped_at.append(now)
+        self._stopped_at.append((now, self._node.host.boot))
         if self.forgot_at >= 0:
             return
         of_switch = sum(count for place, count in self.stops.items() if place[0] == self._asked_in)
-        of_hour = sum(1 for at in self._stopped_at if now - at < 3600.0)
+        # How old an act of an earlier boot is, only the wall clock tells.
+        of_hour = sum(
+            1
+            for at, boot in self._stopped_at
+            if now - at < 3600.0 and (boot == self._node.host.boot or self.stepped_at < at)
+        )
         if of_switch > shape.per_switch or of_hour > shape.per_hour:
             raise Broken("8", f"{of_switch} restarts for one switch, {of_hour} in an hour")
 

@@ -170,6 +170,22 @@ def test_an_hour_is_told_by_the_clock_that_nobody_sets() -> None:
     assert attempts(spent(3, switch="s0", boot="", ago=3601.0), per_hour=3)
 
 
+def test_an_act_of_an_earlier_boot_gets_no_older_by_a_clock_that_was_set_forward() -> None:
+    """Whoever wrote down both clocks before that tells by how much: here the switch that was seen in this boot."""
+
+    def refused(uptime: float, forward: float) -> set[str]:
+        snapshot = msgspec.structs.replace(
+            spent(3, switch="s0", boot="another", ago=UPTIME + 600.0).switch(seen=60.0).snapshot(),
+            taken_boottime=uptime,
+            taken_at=BOOTED_AT + uptime + forward,
+        )
+        return {one.name for one in plan(snapshot, judge(snapshot), Settings(per_hour=3)).refusals}
+
+    assert "budget" in refused(100.0, 0.0), "they were ten minutes before the boot"
+    assert "budget" in refused(100.0, 7200.0)
+    assert "budget" not in refused(3001.0, 0.0)
+
+
 def test_what_is_left_of_the_budget_is_spent_in_order() -> None:
     built = world().host(CNI, NEW).switch()
     for name in ("zzz", "kube-multus", "calico-node"):
