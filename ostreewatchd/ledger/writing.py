@@ -35,6 +35,15 @@ class Clock(NamedTuple):
 REAL_CLOCK = Clock(time.time, lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
+def _identity(path: str) -> tuple[int, int]:
+    """Which file that is now; zeros: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
 class Ledger:
     """The ledger, opened for writing; closed by `with`."""
 
@@ -62,6 +71,7 @@ class Ledger:
                 )
         except OSError as error:
             raise LedgerError(hint(path, error)) from error
+        self._file = _identity(path)
 
     def __enter__(self) -> Ledger:
         return self
@@ -80,8 +90,13 @@ class Ledger:
             raise LedgerError(hint(self.path, error)) from error
 
     def history(self) -> History:
-        """What `read` gives, over this connection. Raises LedgerError."""
+        """What `read` gives, over this connection. Raises LedgerError: also if the file that is open has no name any
+        more. SQLite tells that only who writes (SQLITE_READONLY_DBMOVED), and to take up an act writes nothing."""
         try:
+            if _identity(self.path) != self._file:
+                raise LedgerError(
+                    f"{self.path}: it was removed or replaced meanwhile. The next remediation opens it anew"
+                )
             return with_pause(rows.history(self._db), os.path.dirname(self.path))
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise LedgerError(hint(self.path, error)) from error

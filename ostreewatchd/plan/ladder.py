@@ -15,6 +15,8 @@ from typing import Literal, NamedTuple, Union
 from ostreewatchd.model import STOPPED_NOTHING, Container, Finding, PastAct, Snapshot
 from ostreewatchd.plan.moment import bind_of, current
 
+MAY_STILL_COME = "stop-may-still-come"
+"""The refusal's name; one at a time, so it holds all others back too."""
 Kind = Literal["stop-container", "stop-sandbox"]
 
 
@@ -27,16 +29,17 @@ class Rung(NamedTuple):
 
 
 class End(NamedTuple):
-    """Nothing more: the name of the refusal, and why."""
+    """Nothing more: the name of the refusal, and why; and what ends it, if that is no person."""
 
     name: str
     because: str
+    ends: str = ""
 
 
 def next_rung(snapshot: Snapshot, container: Container, findings: Sequence[Finding]) -> Union[Rung, End]:
-    """An intent for this very container whose outcome is unknown is taken up again: stopping a stopped container is
-    nothing. And one that a second look did not find stale stopped nothing: what it found may have been a torn
-    moment."""
+    """An intent for this very container whose outcome is unknown is taken up again, if it would still help: stopping
+    a stopped container is nothing. And one that a second look did not find stale stopped nothing: what it found may
+    have been a torn moment."""
     acts = _acts(snapshot, container)
     helps = _what_helps(snapshot, container, findings)
     if not acts:
@@ -47,6 +50,9 @@ def next_rung(snapshot: Snapshot, container: Container, findings: Sequence[Findi
     switch = f"switch {last.switch_id}"
     if last.subject.container_id == container.id:
         kind: Kind = "stop-sandbox" if last.step == "stop-sandbox" else "stop-container"
+        if not last.outcome and kind not in helps:
+            because = f"{switch}: act {last.id} was interrupted; a {kind.replace('-', ' ')} would not help any more"
+            return End(MAY_STILL_COME, because, "when it is certain that its stop does not come, after two minutes")
         if not last.outcome:
             return Rung(kind, _failed(acts[-2]) if len(acts) > 1 else "", after_failure=len(acts) > 1)
         name = last.failure if last.failure == "container-will-not-stop" else "already-restarted"

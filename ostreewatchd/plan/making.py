@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ostreewatchd.model import Finding, Plan, Refusal, Settings, Snapshot, Step, Subject
-from ostreewatchd.plan import breaker, budget, hopeless, node
+from ostreewatchd.plan import breaker, budget, hopeless, ladder, node
 from ostreewatchd.plan.subjects import step_or_refusal
 
 _SYSTEM_NAMESPACES = ("kube-system", "calico-system", "tigera-operator")
@@ -25,7 +25,11 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     steps = sorted((one for one in outcomes if isinstance(one, Step)), key=lambda one: _rank(snapshot.writers, one))
     refusals = [one for one in outcomes if isinstance(one, Refusal)]
     let, held = breaker.hold(snapshot, findings, steps)
-    whole_node = (*node.refusals(snapshot, settings), *(one for one in held if one.subject is None))
+    whole_node = (
+        *node.refusals(snapshot, settings),
+        *(one for one in held if one.subject is None),
+        *(one for one in refusals if one.name == ladder.MAY_STILL_COME),
+    )
     if not any(one.subject is None for one in held):
         steps = let
     steps, spent = budget.limit(snapshot, steps, settings)

@@ -36,7 +36,7 @@ def step_or_refusal(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[St
         )
     rung = ladder.next_rung(snapshot, container, findings)
     if isinstance(rung, ladder.End):
-        return refuse(rung.name, rung.because, BY_HAND, alarm=True)
+        return refuse(rung.name, rung.because, rung.ends or BY_HAND, alarm=not rung.ends)
     for finding in findings:
         # What this switch's own first rung started was started after it, and has not cured.
         after = "" if rung.after_failure else started_after(snapshot, container, finding)

@@ -36,7 +36,7 @@ LIVES = {
     "ladder": History(
         events=(
             PATCH,
-            Event(at=0.9, do="shim", who="calico-node"),
+            Event(at=1.0, do="shim", on="after:intend", who="calico-node", how="booted"),
             LATER,
         ),
         proof=2.0,
@@ -47,6 +47,10 @@ LIVES = {
     "paused and resumed": History(
         events=(PATCH, Event(at=1.0, do="pause", on="after:intend", value=900.0), Event(at=5.0, do="resume"), LATER)
     ),
+    "restarted meanwhile": History(
+        events=(PATCH, Event(at=1.0, do="exits", on="after:intend", who="calico-node"), LATER)
+    ),
+    "ledger garbled": History(events=(Event(at=0.5, do="ledger", how="garbled"), PATCH, LATER)),
     "two switches": History(events=(PATCH, Event(at=2.9, do="replace-directory"), LATER)),
 }
 CUTS = ("kill", "power-cut", "kill and the ledger is lost")
@@ -82,11 +86,13 @@ def traced(life: History, place: Path) -> list[str]:
     return names
 
 
-def traced_to_the_end(life: History, place: Path) -> list[str]:
+def traced_to_the_end(life: History, place: Path) -> Node:
+    """Lived through, with each of its moments in `trace`."""
+
     def trace(node: Node) -> None:
         node.tracing = True
 
-    return replay(life, place, [trace]).trace
+    return replay(life, place, [trace])
 
 
 def cut_everywhere(name: str, cut: str, place: Path) -> int:

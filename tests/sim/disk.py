@@ -129,8 +129,11 @@ class Disk:
     def says(self, sql: str, rows: list[Any]) -> None:
         self._said[sql] = rows
 
-    def may_write(self) -> None:
-        """Raises what SQLite raises."""
+    def may_write(self, connection: Optional[_Connection] = None) -> None:
+        """Raises what SQLite raises: also for a file that has no name any more (SQLITE_READONLY_DBMOVED), which it
+        does not look at with a journal in memory."""
+        if connection is not None and connection.file not in (0, self.inode):
+            raise sqlite3.OperationalError("attempt to write a readonly database")
         if self.state == "readonly":
             raise sqlite3.OperationalError("attempt to write a readonly database")
         if self.state == "full":
@@ -253,6 +256,8 @@ class _Connection(sqlite3.Connection):
 
     disk: Disk
     of = (-1, -1)
+    file = 0
+    """Its inode."""
     _durable: Optional[bool] = None
 
     def close(self) -> None:
@@ -276,7 +281,7 @@ class _Connection(sqlite3.Connection):
         is_setting = head == "PRAGMA" and "=" in sql and "user_version" in sql
         if head in _READS and not is_setting:
             if head == "BEGIN":
-                self.disk.may_write()
+                self.disk.may_write(self)
             if sql.startswith(_ABOUT_THE_FILE):
                 return self._ask(sql)
             return super().execute(sql, *arguments)
@@ -296,6 +301,7 @@ class _Connection(sqlite3.Connection):
         return cursor
 
     def _ask(self, sql: str) -> Any:
+        self.file = self.file or self.disk.inode
         rows = self.disk.said(sql)
         if rows is None:
             rows = super().execute(sql).fetchall()
@@ -340,7 +346,7 @@ def traced(disk: Disk) -> Callable[..., Ledger]:
             with super()._written():
                 yield
                 disk.moment(f"within:{name}")
-                disk.may_write()
+                disk.may_write(self._db)  # type: ignore[arg-type]
             disk.wrote(self._db, durable, name)
             disk.moment(f"after:{name}")
 

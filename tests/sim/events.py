@@ -12,7 +12,7 @@ import msgspec
 from ostreewatchd.model import Window
 from tests.sim.host import CONFLIST, PENDING_FLAG
 from tests.sim.node import Node, Shape
-from tests.sim.pods import Subject
+from tests.sim.pods import Subject, Tree
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,11 +110,15 @@ def _crash_loop(node: Node, event: Event) -> None:
 
 
 def _shim(node: Node, event: Event) -> None:
-    """The shim of its sandbox, or of each, is left with what the host has now."""
+    """The shim of its sandbox, or of each, is left with what the host has now, or was left with what was booted."""
+    tree = node.host.tree()
+    if event.how == "booted":
+        booted = node.host.booted
+        tree = Tree(booted.inode, booted.name, booted.names, node.host.etc[0].serial)
     for subject in node.subjects:
         mine = event.who in ("", subject.name) or subject.pod == _named(node, event).pod
         if mine and subject.shim is None:  # One that was left behind never catches up.
-            subject.shim = node.host.tree()
+            subject.shim = tree
     node.eyes.changed()
 
 
@@ -149,6 +153,12 @@ def _runtime_lists(node: Node, event: Event) -> None:
 
 def _systemd(node: Node, event: Event) -> None:
     node.eyes.system = event.how or "running"
+    node.eyes.changed()
+
+
+def _rpm_ostree(node: Node, event: Event) -> None:
+    """It is at work on this, or on nothing, or does not answer."""
+    node.eyes.transaction = None if event.how == "silent" else event.how
     node.eyes.changed()
 
 
@@ -248,6 +258,7 @@ DO: Mapping[str, Do] = {
     "runtime": _runtime,
     "runtime-lists": _runtime_lists,
     "systemd": _systemd,
+    "rpm-ostree": _rpm_ostree,
     "clock": _clock,
     "mode": _mode,
     "installed": _installed,
@@ -276,7 +287,7 @@ def heal(node: Node) -> None:
         subject.blind, subject.slow = False, 0.0
         if subject.returns != "stale":
             subject.returns = "fresh"
-    node.runtime.keeps = None
+    node.runtime.keeps, node.eyes.transaction = None, ""
     node.resume()
     if node.windows:
         # A last one, which opens by itself.

@@ -20,6 +20,7 @@ from ostreewatchd.model import (
     Ostree,
     Pod,
     Reference,
+    RpmOstreeView,
     RuntimeContainer,
     RuntimePod,
     RuntimeView,
@@ -71,6 +72,8 @@ class Eyes:
         """Also stopping, silent."""
         self.next_root = ""
         """The deployment that is prepared for a soft reboot."""
+        self.transaction: Optional[str] = ""
+        """What rpm-ostree is at work on; None: it does not answer."""
         self.trust_torn = False
         """A planted bug: nothing compares what was seen first with what was seen last."""
         self.middle: Any = lambda: None
@@ -142,12 +145,18 @@ class Eyes:
             system=self._system() if deep else None,
             runtime=after.runtime if deep else None,
             kubelet=after.kubelet if deep else None,
+            rpm_ostree=self._rpm_ostree() if deep else None,
         )
 
     def _system(self) -> SystemView:
         if self.system == "silent":
             return SystemView(problem="no answer in 3.0 s")
         return SystemView(state=self.system, soft_reboots=self._host.soft_reboots)
+
+    def _rpm_ostree(self) -> RpmOstreeView:
+        if self.transaction is None:
+            return RpmOstreeView(problem="no answer in 4.0 s")
+        return RpmOstreeView(installed=True, owned=True, transaction=bool(self.transaction), title=self.transaction)
 
     def _sight(self, of: Subject | Deployment | Tree, inode: int, serial: int, born: Optional[float]) -> Sight:
         return Sight(

@@ -128,7 +128,8 @@ class _Draw:
         if self.chance(0.7):
             self.add(at - 0.3, "shim", who=self.pick(("", *self.names)))
         else:
-            self.add(at + self.soon(), "shim", moment=self.chance(0.6), who=self.pick(self.names))
+            how = self.pick(("", "booted"))
+            self.add(at + self.soon(), "shim", moment=self.chance(0.6), who=self.pick(self.names), how=how)
         if self.chance(0.3):
             self.add(at - 0.2, "runtime-namespace")
             if self.chance(0.6):
@@ -136,7 +137,7 @@ class _Draw:
 
     def configuration(self, at: float) -> None:
         self.add(at + self.soon(), "configuration", moment=self.chance(0.6), how="away", on=self.pick(_BEFORE_THE_ACT))
-        if self.chance(0.5):
+        if self.chance(0.7):
             self.add(at + self.soon(), "kill", moment=True, on="after:intend")
         if self.chance(0.3):
             self.add(at + self.soon() + 5.0, "configuration", how="back")
@@ -229,10 +230,10 @@ _THEMES: tuple[tuple[int, Callable[[_Draw, float], None]], ...] = (
     (2, _Draw.product),
     (3, _Draw.namespaces),
     (1, _Draw.limits),
-    (2, _Draw.pause),
+    (3, _Draw.pause),
     (2, _Draw.window),
     (2, _Draw.soft_reboot),
-    (2, _Draw.configuration),
+    (3, _Draw.configuration),
 )
 
 

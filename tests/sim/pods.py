@@ -169,7 +169,8 @@ class Kubelet:
         sandbox = self._id("5")
         self.knows_pods = self.has_started_one = True
         for one in self._of_pod(subject):
-            one.sandbox_id, one.sandbox_ready, one.attempt, one.shim = sandbox, True, 0, self.shim()
+            one.sandbox_id, one.sandbox_ready, one.shim = sandbox, True, self.shim()
+            one.level, one.attempt = one.level + 1, one.attempt + 1
             self._run(one)
 
     def back_off(self, subject: Subject) -> float:

@@ -23,6 +23,7 @@ _BOUND = 1500.0
 """Seconds of the world holding still within which all must be cured or refused: a resync, the longest pause between
 requests, kubelet's longest back-off, a proof each."""
 _AFTERWARDS = 70.0
+_UNDER_WAY = 5
 _STEP = 5.0
 _TEMPLATE = "empty.db"
 
@@ -121,7 +122,11 @@ def _settle(node: Node) -> None:
     step = _STEP
     while True:
         node.advance_to(node.timeline.now + step)
-        why = unsettled(node, node.reader.read(), _last_run(node))
+        for _ in range(_UNDER_WAY):
+            why = unsettled(node, node.reader.read(), _last_run(node))
+            if not (node.unit_active or node.wanted):
+                break
+            node.advance_to(node.timeline.now + 1.0)  # It asks again now and then: nothing is under way in between.
         if not why:
             break
         if node.timeline.now > end:

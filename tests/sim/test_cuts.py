@@ -7,10 +7,12 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import Counter
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
 
+from ostreewatchd.model import Step
 from ostreewatchd.remediation.world import World
 from tests.sim.cuts import CUTS, LIVES, traced, traced_to_the_end
 from tests.sim.disk import OF_RUNS, change_counter
@@ -42,15 +44,31 @@ def test_a_life_has_the_moments_around_each_act() -> None:
     assert {"before:intend", "within:intend", "after:intend", "before:stop", "after:stop"} <= set(moments)
 
 
+def test_the_lives_have_all_that_is_done_and_what_may_come_of_it() -> None:
+    """Each rung of the ladder, and each outcome that an act can have where nothing is cut; and each moment that a
+    remediation has."""
+    steps, outcomes, moments = set(), set(), set()
+    with folder() as place:
+        for life in LIVES.values():
+            node = traced_to_the_end(life, place)
+            moments |= set(node.trace)
+            steps |= {act.step for act in node.truth.acts.values()}
+            outcomes |= {act.outcome for act in node.truth.acts.values()}
+    assert steps == set(get_args(get_type_hints(Step)["kind"]))
+    assert outcomes >= {"cured", "not-cured", "not-needed", "not-done", "pod-gone", "superseded"}
+    assert moments == set(MOMENTS)
+
+
 # --- that the list is complete ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", [name for name in LIVES if name != "ledger garbled"])
 def test_every_durable_write_has_its_moments(name: str) -> None:
-    """SQLite counts its transactions in the file itself: as many were announced, and as many were told."""
+    """SQLite counts its transactions in the file itself: as many were announced, and as many were told.
+    (A ledger that is set aside has its own count with it.)"""
     life = msgspec.structs.replace(LIVES[name], knew_before=False)
     with folder() as place:
-        seen = Counter(moment.split(":")[0] for moment in _writes(traced_to_the_end(life, place)))
+        seen = Counter(moment.split(":")[0] for moment in _writes(traced_to_the_end(life, place).trace))
         assert seen["after"] == change_counter(str(place / "ledger.db")) > 8
     assert seen["before"] >= seen["after"] >= seen["within"] > 2
 
@@ -137,5 +155,5 @@ def test_random_events_are_put_at_the_moments_that_there_are() -> None:
     seen: set[str] = set()
     with folder() as place:
         for seed in range(150):
-            seen |= set(traced_to_the_end(history(seed), place))
+            seen |= set(traced_to_the_end(history(seed), place).trace)
     assert seen == set(MOMENTS)

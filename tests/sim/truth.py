@@ -61,6 +61,7 @@ class Facts(NamedTuple):
     mounting: str
     system: str
     lists: bool
+    transaction: bool
     would_start: bool
     helps: dict[str, str]
     """By id: the smallest rung that would give it what the host has; empty: none."""
@@ -131,6 +132,9 @@ class Truth:
             self.forgot_at = self._node.timeline.now
         for process in self._node.processes:
             process.switches = (*process.switches, *self.switches.values())
+            for act in self.acts.values():
+                if not act.outcome:
+                    process.intended.setdefault(act.subject.container_id, 0.0)
         self.acts.clear()
         self.switches.clear()
 
@@ -165,6 +169,7 @@ class Truth:
             else "",
             system=node.eyes.system,
             lists=node.runtime.lists,
+            transaction=bool(node.eyes.transaction),
             would_start=node.kubelet.would_start(),
             helps={one.id: self._helps(one) for one in running},
         )
@@ -244,6 +249,8 @@ class Truth:
             raise Broken("6", f"{name} is stopped while systemd is {deep.system}")
         if not deep.lists:
             raise Broken("6", f"{name} is stopped while the runtime does not answer")
+        if deep.transaction:
+            raise Broken("6", f"{name} is stopped while rpm-ostree is at work")
         if not deep.would_start:
             raise Broken("6", f"{name} is stopped and kubelet would not start it again")
         if id in deep.lost:

@@ -53,6 +53,18 @@ def test_a_stale_shim_needs_a_new_sandbox_and_says_why_nothing_smaller() -> None
     assert step.allowance == 60.0
 
 
+def test_an_interrupted_stop_that_would_not_help_any_more_is_waited_for() -> None:
+    """Invariant 5, and one at a time: it may still come, so nothing else is stopped until that is certain."""
+    built = blind().switch().act()
+    built.container("other").bind(CNI, OLD)
+    found = made(built)
+    assert not found.steps and kinds(Plan(steps=found.would)) == ["stop-container other"]
+    (one,) = found.refusals
+    assert one.name == "stop-may-still-come" and not one.alarm and "act 1" in one.because
+    assert kinds(made(blind().switch().act(step="stop-sandbox"))) == ["stop-sandbox calico-node"]
+    assert kinds(made(blind().switch().act(outcome="not-done"))) == ["stop-sandbox calico-node"]
+
+
 def test_a_sandbox_stop_names_who_else_ends_with_it() -> None:
     built = blind("kube-multus", pod="m")
     built.container("multus-watcher", pod="m", binder=RUNTIME)

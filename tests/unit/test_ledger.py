@@ -414,3 +414,20 @@ def test_an_older_versions_ledger_has_no_root(path: str) -> None:
                      "ALTER TABLE older RENAME TO switch")  # fmt: skip
     db.close()
     assert ledger.read(path).switch == switch and not ledger.read(path).problem
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_ledger_that_is_removed_while_it_is_open_is_none(path: str, how: str) -> None:
+    """Invariant 6: no ledger, no act. What would be written is on no disk after a power cut, and an act that was
+    begun is taken up without writing."""
+    with Ledger(path) as book:
+        switch = book.record_switch("after", "b", "d", 1.0)
+        os.unlink(path)
+        if how == "replaced":
+            with Ledger(path) as other:
+                other.begin_run()
+        for use in (book.history, book.begin_run, lambda: book.intend(switch, STEP)):
+            with pytest.raises(LedgerError, match="removed or replaced|readonly"):
+                use()
+    with Ledger(path) as book:
+        assert book.history().switch is None
