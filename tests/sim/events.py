@@ -97,11 +97,13 @@ def _exits(node: Node, event: Event) -> None:
 
 
 def _crash_loop(node: Node, event: Event) -> None:
-    """It has started again so often, and lately."""
+    """It has started again so often, and lately. (Not from one look of a remediation to the next.)"""
+    if node.processes:
+        return
     subject = _named(node, event)
     subject.level = subject.attempt = int(event.value)
     subject.dead = None
-    ago = 20.0
+    ago = min(20.0, node.timeline.now - subject.started)
     if subject.shows != node.host.cni.inode:
         # It shows the old directory, so it was started before the switch.
         ago = max(ago, node.timeline.now - node.host.epoch_began + 1.0)
