@@ -12,9 +12,13 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+
 from ostreewatchd import asking, watcher
+from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger, rows
-from ostreewatchd.remediation import program
+from ostreewatchd.model import Finding, History, Snapshot
+from ostreewatchd.remediation import cure, loop, program, proof
 from tests.sim.disk import Sqlite, remembered, takes_clock, traced
 from tests.sim.node import Node
 
@@ -60,6 +64,28 @@ def _ledger(node: Node) -> Any:
     return make
 
 
+_NOT_JUDGED = {"taken_at": 0.0, "taken_boottime": 0.0, "history": History(), "system": None, "runtime": None,
+               "kubelet": None, "rpm_ostree": None}  # fmt: skip
+"""The past, the time, and who answers, instead of which it has these: there are no tokens here."""
+
+
+def _judged() -> Any:
+    """`judge` is pure: it is not asked again about what it has just judged."""
+    known: list[tuple[Snapshot, tuple[Finding, ...]]] = []
+
+    def answer(snapshot: Snapshot) -> tuple[Finding, ...]:
+        judged = msgspec.structs.replace(snapshot, **_NOT_JUDGED)
+        for one, findings in known:
+            if one == judged:
+                return findings
+        findings = judge(judged)
+        known.insert(0, (judged, findings))
+        del known[4:]
+        return findings
+
+    return answer
+
+
 @cache
 def _ledger_modules() -> tuple[Any, ...]:
     return tuple(module for name, module in sys.modules.items() if f"{name}.".startswith("ostreewatchd.ledger."))
@@ -69,7 +95,7 @@ def replacements(node: Node) -> list[tuple[Any, str, Any]]:
     """Each `(module, name, what it has instead)`."""
     numbers = itertools.count(1)
     uuid = SimpleNamespace(uuid4=lambda: SimpleNamespace(hex=f"{next(numbers):012d}" + "0" * 20))
-    sqlite, clock = Sqlite(node.disk), node.clock
+    sqlite, clock, judged = Sqlite(node.disk), node.clock, _judged()
     found: list[tuple[Any, str, Any]] = []
     for module in _ledger_modules():
         for attribute, instead in (("sqlite3", sqlite), ("time", clock), ("uuid", uuid)):
@@ -91,6 +117,7 @@ def replacements(node: Node) -> list[tuple[Any, str, Any]]:
         (watcher, "_is_installed", lambda _: node.installed),
         (watcher, "ContainerLooker", _Nothing),
         (watcher, "HostMounts", _Nothing),
+        *((module, "judge", judged) for module in (watcher, loop, cure, proof)),
         (watcher, "asyncio", SimpleNamespace(Event=_Flag)),
     ]
     return found

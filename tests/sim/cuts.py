@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.sim.events import DO, Event, History
 from tests.sim.node import Node
@@ -75,15 +76,28 @@ class At:
         node.on_moment = on_moment
 
 
-def traced(life: History, place: Path) -> list[str]:
+class Moment(NamedTuple):
+    """One of a traced life."""
+
+    name: str
+    state: tuple[object, ...]
+    """The time, and how often the world and the disk have changed: what a cut leaves behind is the same where that is
+    the same."""
+
+
+def traced(life: History, place: Path) -> list[Moment]:
     """The moments of a life in which nothing is cut, up to where the world holds still."""
-    names: list[str] = []
+    found: list[Moment] = []
 
     def trace(node: Node) -> None:
-        node.on_moment = names.append
+        def on_moment(name: str) -> None:
+            state = (node.timeline.now, node.eyes.version, node.disk.version, len(node.processes), node.wanted)
+            found.append(Moment(name, state))
+
+        node.on_moment = on_moment
 
     replay(life, place, [trace])
-    return names
+    return found
 
 
 def traced_to_the_end(life: History, place: Path) -> Node:
@@ -98,18 +112,23 @@ def traced_to_the_end(life: History, place: Path) -> Node:
 def cut_everywhere(name: str, cut: str, place: Path) -> int:
     """One life after the other, each cut at another moment; how many. Raises Broken."""
     moments, lives = traced(LIVES[name], place), 0
-    for number, expected in enumerate(moments, 1):
-        if _is_one_of_many(moments, number):
+    for number, moment in enumerate(moments, 1):
+        if _is_the_one_before(moments, number) or _is_one_of_many(moments, number):
             continue
         at = At(number, cut)
         replay(LIVES[name], place, [at])
-        if at.name != expected:
-            raise LookupError(f"a life is the same up to the cut, and {number} was {at.name} instead of {expected}")
+        if at.name != moment.name:
+            raise LookupError(f"a life is the same up to the cut: {number} was {at.name} instead of {moment.name}")
         lives += 1
     return lives
 
 
-def _is_one_of_many(moments: list[str], number: int) -> bool:
+def _is_the_one_before(moments: list[Moment], number: int) -> bool:
+    """After one call and before the next one is the same moment, if nothing is between."""
+    return number > 1 and moments[number - 2].state == moments[number - 1].state
+
+
+def _is_one_of_many(moments: list[Moment], number: int) -> bool:
     """While it waits for a proof one look is like the other: of a row of them only the first two are cut."""
     waiting = ("look:shallow", "look:middle", "looked:shallow", "slept")
-    return number > 12 and all(name in waiting for name in moments[number - 10 : number + 1])
+    return number > 12 and all(one.name in waiting for one in moments[number - 10 : number + 1])

@@ -13,7 +13,8 @@ import os
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Optional
@@ -22,6 +23,8 @@ from ostreewatchd import ledger as ledgers
 from ostreewatchd.ledger import Ledger
 
 Moment = Callable[[str], None]
+Content = Optional[tuple[str, list[Any]]]
+"""The newest switch's id, and the newest acts: id, switch, step, subject, outcome."""
 _READS = ("SELECT", "PRAGMA", "BEGIN")
 _ABOUT_THE_FILE = ("PRAGMA quick_check", "PRAGMA table_info", "PRAGMA user_version")
 OF_RUNS = ("begin_run", "end_run")
@@ -33,7 +36,7 @@ _DURABLE = 2
 class Disk:
     """One ledger file and what may befall it."""
 
-    def __init__(self, path: str, moment: Moment, committed: Callable[[sqlite3.Connection], None]) -> None:
+    def __init__(self, path: str, moment: Moment, committed: Callable[[tuple[str, list[Any]]], None]) -> None:
         self.path = path
         self._moment = moment
         self._committed = committed
@@ -50,10 +53,13 @@ class Disk:
         self.garbled = 0
         """The inode of a file whose bytes are not what a connection remembers: each sees something else."""
         self._pooled: Optional[_Pooled] = None
+        self.writer: Optional[_Connection] = None
+        """Who began the last transaction."""
         self._idle: Optional[_Connection] = None
         """Of a ledger that was closed: the next one's, if the file is the same."""
         self.made: dict[int, set[str]] = {}
         """Tables that are known to be in a file, by its inode."""
+        self._inode = 0
         self._synced: Optional[bytes] = None
         self.is_synced = True
         self._said: dict[str, list[Any]] = {}
@@ -61,16 +67,17 @@ class Disk:
 
     @property
     def inode(self) -> int:
-        """Which file it is; 0: there is none."""
-        try:
-            return os.stat(self.path).st_ino
-        except OSError:
-            return 0
+        """Which file it is; 0: there is none. Asked again only when that may have changed."""
+        if not self._inode:
+            with contextlib.suppress(OSError):
+                self._inode = os.stat(self.path).st_ino
+        return self._inode
 
     # --- what the product does
 
     def connect(self, path: str, *arguments: Any, **more: Any) -> sqlite3.Connection:
         """`sqlite3.connect` as the product gets it."""
+        self._inode = 0
         if more.get("uri"):
             return self._reader(path, *arguments, **more)
         if self.state == "readonly" and not os.path.exists(path):
@@ -81,7 +88,7 @@ class Disk:
             return connection
         if connection is not None:
             connection.really_close()
-        connection = sqlite3.connect(path, *arguments, factory=_Connection, **more)
+        connection = sqlite3.connect(_unlocked(path), *arguments, factory=_Connection, uri=True, **more)
         connection.disk, connection.of = self, (self.others, 0)
         return connection
 
@@ -100,7 +107,7 @@ class Disk:
         if self._pooled is not None and self._pooled.inode != inode:
             self.close()
         if self._pooled is None:
-            self._pooled = sqlite3.connect(path, *arguments, factory=_Pooled, **more)
+            self._pooled = sqlite3.connect(_unlocked(path), *arguments, factory=_Pooled, **more)
             self._pooled.inode = inode
         return self._pooled
 
@@ -112,6 +119,7 @@ class Disk:
 
     def close(self) -> None:
         """A file that is another one now needs another connection."""
+        self._inode = 0
         self.made.clear()
         for connection in (self._pooled, self._idle):
             if connection is not None:
@@ -142,8 +150,15 @@ class Disk:
     def moment(self, name: str) -> None:
         self._moment(name)
 
-    def wrote(self, connection: sqlite3.Connection, durable: bool, by: str) -> None:
-        """A transaction has been committed by this function of the ledger's, or outside of them."""
+    def begins(self, connection: _Connection) -> None:
+        """Raises what SQLite raises if another connection is in a transaction that writes."""
+        if self.writer is not None and self.writer is not connection and self.writer.in_transaction:
+            raise sqlite3.OperationalError("database is locked")
+        self.writer = connection
+
+    def wrote(self, durable: bool, by: str, content: Content) -> None:
+        """A transaction has been committed by this function of the ledger's, or outside of them; what is in the
+        file."""
         self.version += 1
         self.shape += by == ""
         if durable:
@@ -153,8 +168,8 @@ class Disk:
         if by in OF_RUNS:
             return
         self.deeds += 1
-        with contextlib.suppress(sqlite3.Error):
-            self._committed(connection)
+        if content is not None:
+            self._committed(content)
 
     def about_to_write(self, durable: bool) -> None:
         """What is on the platter is kept, if what comes may not get there."""
@@ -188,6 +203,7 @@ class Disk:
         for path in (self.path, self.path + "-journal"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+        self._inode = 0
 
     def garble(self, after: int) -> None:
         """Its bytes are others from there on."""
@@ -223,6 +239,23 @@ class Disk:
             db.close()
 
 
+def _unlocked(path: str) -> str:
+    """All connections are this process's, and one at a time: to lock the file costs a third of each transaction.
+
+    Source: sqlite.org/vfs.html (unix-none)."""
+    return f"{path}&vfs=unix-none" if path.startswith("file:") else f"file:{path}?vfs=unix-none"
+
+
+def content(db: sqlite3.Connection) -> Content:
+    """What there is that can be checked; None if the file cannot be read."""
+    try:
+        newest = db.execute("SELECT id FROM switch ORDER BY number DESC LIMIT 1").fetchone()
+        acts = db.execute("SELECT id, switch_id, step, subject, outcome FROM act ORDER BY id DESC LIMIT 100")
+        return newest[0] if newest else "", acts.fetchall()
+    except sqlite3.Error:
+        return None
+
+
 class _Pooled(sqlite3.Connection):
     """A reader's connection that stays."""
 
@@ -251,6 +284,20 @@ class _Rows:
         return iter(self._rows)
 
 
+_NO_ROWS: Any = _Rows([])
+
+
+@cache
+def _kind(sql: str) -> str:
+    """read, begin, write; of the file as a whole: about; of the connection: setting."""
+    head = sql.split(None, 1)[0].upper()
+    if sql.startswith(_ABOUT_THE_FILE) and "=" not in sql:
+        return "about"
+    if head == "PRAGMA" and "=" in sql:
+        return "write" if "user_version" in sql else "setting"
+    return "begin" if head == "BEGIN" else "read" if head in _READS else "write"
+
+
 class _Connection(sqlite3.Connection):
     """A connection that tells of each write outside a transaction, and of each begin."""
 
@@ -259,6 +306,7 @@ class _Connection(sqlite3.Connection):
     file = 0
     """Its inode."""
     _durable: Optional[bool] = None
+    _settings: Collection[str] = ()
 
     def close(self) -> None:
         if self.of[0] == self.disk.others:
@@ -267,38 +315,48 @@ class _Connection(sqlite3.Connection):
             self.really_close()
 
     def really_close(self) -> None:
+        if self.disk.writer is self:
+            self.disk.writer = None
         super().close()
 
     def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
         if self.in_transaction:
             return super().execute(sql, *arguments)
-        if sql == "PRAGMA journal_mode = DELETE":
-            # A journal in memory rolls back all the same, and three times as fast: no process really dies here.
-            sql = "PRAGMA journal_mode = MEMORY"
-        head = sql.split(None, 1)[0].upper()
-        if head == "PRAGMA" and "synchronous" in sql:
-            self._durable = None
-        is_setting = head == "PRAGMA" and "=" in sql and "user_version" in sql
-        if head in _READS and not is_setting:
-            if head == "BEGIN":
-                self.disk.may_write(self)
-            if sql.startswith(_ABOUT_THE_FILE):
-                return self._ask(sql)
+        kind = _kind(sql)
+        if kind == "about":
+            return self._ask(sql)
+        if kind == "setting":
+            return self._set(sql)
+        if kind == "begin":
+            self.disk.may_write(self)
+            self.disk.begins(self)
+        if kind != "write":
             return super().execute(sql, *arguments)
+        if sql in self.disk.made.get(self.disk.inode, ()):
+            return _NO_ROWS  # It is there: nothing is written, so this is no moment.
         before = self.change()
         self.disk.moment("before:create")
         self.disk.about_to_write(self.is_durable())
         if self.disk.state != "ok" and not sql.startswith("CREATE TABLE IF NOT EXISTS"):
             self.disk.may_write()
-        if before and sql in self.disk.made.get(self.disk.inode, ()):
-            return super().execute("SELECT 1")  # It is there: to ask SQLite again is what costs most of an open.
         cursor = super().execute(sql, *arguments)
         if sql.startswith("CREATE"):
             self.disk.made.setdefault(self.disk.inode, set()).add(sql)
         if self.change() != before:
-            self.disk.wrote(self, self.is_durable(), "")
+            self.disk.wrote(self.is_durable(), "", content(self))
             self.disk.moment("after:create")
         return cursor
+
+    def _set(self, sql: str) -> Any:
+        """A setting of the connection's, which is kept with it."""
+        if sql == "PRAGMA journal_mode = DELETE":
+            # A journal in memory rolls back all the same, and three times as fast: no process really dies here.
+            sql = "PRAGMA journal_mode = MEMORY"
+        if sql in self._settings:
+            return _NO_ROWS
+        self._settings = {*self._settings, sql}
+        self._durable = None
+        return super().execute(sql)
 
     def _ask(self, sql: str) -> Any:
         self.file = self.file or self.disk.inode
@@ -347,7 +405,8 @@ def traced(disk: Disk) -> Callable[..., Ledger]:
                 yield
                 disk.moment(f"within:{name}")
                 disk.may_write(self._db)  # type: ignore[arg-type]
-            disk.wrote(self._db, durable, name)
+                written = content(self._db) if name not in OF_RUNS else None
+            disk.wrote(durable, name, written)
             disk.moment(f"after:{name}")
 
     return Traced
@@ -372,10 +431,22 @@ def remembered(disk: Disk, ask: Callable[[sqlite3.Connection], Any]) -> Callable
         of = (disk.deeds, disk.inode)
         if known[0] != of or disk.garbled == disk.inode != 0:
             known[:] = [None, None]
-            known[:] = [of, ask(db)]
+            known[:] = [of, _at_once(db, ask)]
         return known[1]
 
     return answer
+
+
+def _at_once(db: sqlite3.Connection, ask: Callable[[sqlite3.Connection], Any]) -> Any:
+    """In one transaction, which looks at the file once and not for each question."""
+    if db.in_transaction:
+        return ask(db)
+    sqlite3.Connection.execute(db, "BEGIN")
+    try:
+        return ask(db)
+    finally:
+        if db.in_transaction:
+            sqlite3.Connection.execute(db, "ROLLBACK")
 
 
 def takes_clock() -> bool:

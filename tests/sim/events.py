@@ -36,6 +36,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     why: str = ""
     """What it shows, for a kept one."""
+    seed: int = -1
+    """Of the random history in which it was found."""
     serials: bool = True
     knew_before: bool = True
     proof: float = 20.0

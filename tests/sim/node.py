@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from ostreewatchd.ledger import pausing
 from ostreewatchd.model import Flag, History, Live, Pause, Settings, Snapshot, Step, Window
@@ -232,8 +231,8 @@ class Node:
         if name.startswith("before:"):
             self.timeline.advance(_WRITE)
 
-    def _committed(self, connection: sqlite3.Connection) -> None:
-        self.truth.committed(connection)
+    def _committed(self, content: tuple[str, list[Any]]) -> None:
+        self.truth.committed(content)
 
     # --- the units
 

@@ -4,16 +4,13 @@ product has changed, is found anew with `python -m tests.sim planted --save test
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.sim.__main__ import KEPT
 from tests.sim.events import load
 from tests.sim.mutants import NAMES, planted
 from tests.sim.replay import folder
 from tests.sim.shrink import broken, shrink
-
-KEPT = Path(__file__).parent / "histories"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,13 +14,10 @@ WALL_AT_START = 1_800_000_000.0
 class Timer:
     """Something due at a time; what `call_later` of an event loop gives."""
 
-    __slots__ = ("at", "cancelled", "function", "order")
+    __slots__ = ("at", "cancelled", "function")
 
-    def __init__(self, at: float, order: int, function: Callable[[], None]) -> None:
-        self.at, self.order, self.function, self.cancelled = at, order, function, False
-
-    def __lt__(self, other: Timer) -> bool:
-        return (self.at, self.order) < (other.at, other.order)
+    def __init__(self, at: float, function: Callable[[], None]) -> None:
+        self.at, self.function, self.cancelled = at, function, False
 
     def when(self) -> float:
         return self.at
@@ -38,7 +35,7 @@ class Timeline:
         """Seconds that nobody on the node can read: neither a reboot nor a step moves them."""
         self.booted = 0.0
         self.wall_offset = 0.0
-        self._due: list[Timer] = []
+        self._due: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
 
     def boottime(self) -> float:
@@ -48,24 +45,20 @@ class Timeline:
         return WALL_AT_START + self.now + self.wall_offset
 
     def call_later(self, delay: float, function: Callable[..., None], *arguments: Any) -> Timer:
-        timer = Timer(
-            self.now + max(0.0, delay),
-            next(self._order),
-            (lambda: function(*arguments)) if arguments else function,
-        )
-        heapq.heappush(self._due, timer)
+        timer = Timer(self.now + max(0.0, delay), (lambda: function(*arguments)) if arguments else function)
+        heapq.heappush(self._due, (timer.at, next(self._order), timer))
         return timer
 
     def next_due(self) -> float:
         """When the next thing happens; infinity if nothing does."""
-        while self._due and self._due[0].cancelled:
+        while self._due and self._due[0][2].cancelled:
             heapq.heappop(self._due)
-        return self._due[0].at if self._due else float("inf")
+        return self._due[0][0] if self._due else float("inf")
 
     def advance(self, seconds: float) -> None:
         end = self.now + seconds
         while self.next_due() <= end:
-            timer = heapq.heappop(self._due)
+            timer = heapq.heappop(self._due)[2]
             self.now = max(self.now, timer.at)
             timer.function()
         self.now = max(self.now, end)

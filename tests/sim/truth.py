@@ -5,11 +5,10 @@ A stop is judged by what was true at the looks that it rests on: nobody can know
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple, Optional, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, get_args
 
 import msgspec
 
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 _LOOKED_LATELY = 1.0
 """Seconds from the last look to the stop: nothing that waits is between."""
 _LONGEST_RUN, _LONGEST_BACK_OFF = 900.0, 60.0
-_SIGNATURE = (
-    "SELECT (SELECT id FROM switch ORDER BY number DESC LIMIT 1), (SELECT MAX(id) FROM act),"
-    " (SELECT group_concat(outcome) FROM act)"
-)
 
 
 class Broken(BaseException):
@@ -114,7 +109,7 @@ class Truth:
         """When the wall clock was last stepped."""
         self._step: Optional[Step] = None
         self._asked_in = 0
-        self._signature: object = None
+        self._content: object = None
         self._inode = 0
         self._stopped_at: list[tuple[float, int]] = []
         self._pause: Optional[_Pause] = None
@@ -188,6 +183,8 @@ class Truth:
     def looked(self, process: Process, snapshot: Snapshot, *, deep: bool) -> None:
         hidden = frozenset(one.id for one in snapshot.containers if one.binds[0].sight.identity is None)
         seen = Seen(self._node.timeline.now, self.facts(), snapshot.live.fingerprint, hidden, snapshot.taken_at)
+        if seen.at - process.began > _LONGEST_RUN:
+            raise Broken("8", f"a remediation takes longer than {_LONGEST_RUN:.0f} s")
         process.last = seen
         if deep:
             process.deep = seen
@@ -196,9 +193,6 @@ class Truth:
                     process.intended.setdefault(act.subject.container_id, 0.0)
 
     def ended(self, process: Process, result: Result) -> None:
-        took = self._node.timeline.now - process.began
-        if took > _LONGEST_RUN:
-            raise Broken("8", f"a remediation took {took:.0f} s")
         if result.status == Exit.NOTHING_OWED and process.deep is not None:
             facts = process.deep.facts
             left = [one.name for id, one in facts.stale.items() if id not in facts.hidden and facts.helps[id]]
@@ -383,28 +377,25 @@ class Truth:
 
     # --- the ledger
 
-    def committed(self, db: sqlite3.Connection) -> None:
+    def committed(self, content: tuple[str, list[Any]]) -> None:
         """Something was committed: what is new?"""
         if self._node.disk.inode != self._inode:
             # Another file: the one before is lost, or was set aside.
             self.forget()
             self._inode = self._node.disk.inode
-        signature = db.execute(_SIGNATURE).fetchone()
-        if signature == self._signature:
+        if content == self._content:
             return
-        self._signature = signature
+        self._content = content
+        switch, rows = content
         now = self._node.timeline.now
-        if signature[0] not in self.switches and signature[0]:
-            self.switches[signature[0]] = now
+        if switch and switch not in self.switches:
+            self.switches[switch] = now
         process = self._node.processes[-1] if self._node.processes else None
-        rows = db.execute(
-            "SELECT id, switch_id, step, subject, outcome FROM act ORDER BY id DESC LIMIT 100"
-        ).fetchall()
-        for id, switch, step, text, outcome in rows:
+        for id, of, step, text, outcome in rows:
             known = self.acts.get(id)
             if known is not None and known.outcome == outcome:
                 continue
-            act = Act(id, switch, step, msgspec.json.decode(text, type=ActSubject), outcome)
+            act = Act(id, of, step, msgspec.json.decode(text, type=ActSubject), outcome)
             self.acts[id] = act
             if known is None and not outcome and process is not None:
                 process.intended[act.subject.container_id] = now
