@@ -11,6 +11,7 @@ from ostreewatchd import settle
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
 from ostreewatchd.model import (
+    Finding,
     History,
     OutcomeName,
     PastAct,
@@ -93,6 +94,9 @@ class Curer:
         if begun is not None and again.container(step.subject.container_id) is None:
             return left("what an earlier run asked for came between two looks")  # The next look has its proof.
         if not self._still_owed(again, step):
+            doubt = _doubt(again, step)
+            if doubt:
+                return left(f"a second look does not find that a restart would cure it: {doubt}")
             return self._conclude(act, step.subject, Outcome("not-needed", "a second look no longer found it stale"))
         if settle.in_progress(again.flags, complete=settle.complete(again), cap=self._settings.settle_cap):
             return left("a switch began meanwhile")
@@ -147,7 +151,7 @@ class Curer:
             self._world.sleep(_PROOF_INTERVAL)
 
     def _still_owed(self, snapshot: Snapshot, step: Step) -> bool:
-        return any(one.owed and one.subject.container_id == step.subject.container_id for one in judge(snapshot))
+        return any(one.owed for one in _findings(snapshot, step))
 
     def _prove(self, subject: Subject, proving: _Proving, said: str) -> Outcome:
         """Look until the successor is there and fresh, no longer than the limit; or until the pod is gone."""
@@ -193,6 +197,16 @@ class Curer:
             failure=outcome.failure or None,
         )
         return outcome
+
+
+def _findings(snapshot: Snapshot, step: Step) -> list[Finding]:
+    return [one for one in judge(snapshot) if one.subject.container_id == step.subject.container_id]
+
+
+def _doubt(snapshot: Snapshot, step: Step) -> str:
+    """Why it is not known to be fresh, though no restart is due; empty: it is fresh."""
+    found = (one.reason for one in _findings(snapshot, step) if snapshot.cni_directory_of(one.path))
+    return next(found, "")
 
 
 def _open_act(history: History, switch: Switch, step: Step) -> Optional[PastAct]:

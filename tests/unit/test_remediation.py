@@ -256,6 +256,7 @@ def test_a_torn_second_look_costs_time_and_not_the_cure(bench: Bench) -> None:
     bench.node.change = torn
     assert bench.run().status == Exit.NOTHING_OWED
     assert set(bench.node.stops.values()) == {1} and len(bench.node.stops) == 2
+    assert bench.outcomes()[0] == ("calico-node", "not-done"), "nobody has seen that it needs none"
 
 
 def test_a_switch_that_begins_meanwhile_holds_the_stop_back(bench: Bench) -> None:
