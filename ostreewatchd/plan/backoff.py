@@ -33,8 +33,8 @@ def wait(snapshot: Snapshot, container: Container) -> float:
         return min(most, _FIRST)
     waited = mine.created_at - before.finished_at
     if waited < 0:
-        return most  # The clock was set in between.
-    # It waited for the whole of the delay of then.
+        return most  # The clock was set back in between.
+    # It waited for the whole of the delay of then: by the wall's clock, which is kubelet's for that.
     delay = _FIRST
     while delay * 2 <= waited + _ROUNDING and delay < _LAST:
         delay *= 2

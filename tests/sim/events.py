@@ -169,6 +169,7 @@ def _rpm_ostree(node: Node, event: Event) -> None:
 def _clock(node: Node, event: Event) -> None:
     node.timeline.wall_offset += event.value
     node.truth.stepped_at = node.timeline.now
+    node.kubelet.clock_was_set()
     node.eyes.changed()
 
 

@@ -66,8 +66,9 @@ class Hands:
         node = self._node
         node.moment("look:deep" if deep else "look:shallow")
         node.timeline.advance(_LOOK)
+        began = node.truth.facts()
         snapshot = node.eyes.look(history, deep=deep)
-        node.truth.looked(self._process, snapshot, deep=deep)
+        node.truth.looked(self._process, snapshot, began, deep=deep)
         node.moment("looked:deep" if deep else "looked:shallow")
         return snapshot
 

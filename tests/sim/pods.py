@@ -2,8 +2,10 @@
 """Pods and kubelet: who runs, who starts again and when, and what the new container gets.
 
 Source: measured with kubelet 1.34 (a stopped container is there again after 0.4-0.9 s, a second stop soon after waits
-10-15 s; restarted without its API server kubelet starts nothing); kubernetes/kubernetes pkg/kubelet/kubelet.go
-(back-off 10 s, doubling to 5 min, forgotten after twice that)."""
+10-15 s; restarted without its API server kubelet starts nothing); kubernetes/kubernetes pkg/kubelet/kuberuntime
+(doBackOff: 10 s, doubling to 5 min, from the end that the runtime tells, which is a stamp of the wall clock) and
+client-go/util/flowcontrol/backoff.go (forgotten twice the longest after the last start: at once by the monotonic
+clock, GC, and at the next end by the wall's, hasExpired)."""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ class Subject:
     started: float = 0.0
     created_at: float = 0.0
     """The same by the wall clock of then."""
-    ended: float = 0.0
+    ended_at: float = 0.0
+    """By the wall clock of then."""
     level: int = 0
     """How often it started again since kubelet forgot."""
     returns: Return = "fresh"
@@ -143,9 +146,9 @@ class Kubelet:
             subject.dead = Dead(
                 subject.id, subject.sandbox_id, subject.attempt, subject.created_at, self.timeline.wall()
             )
-            if self.timeline.now - subject.started > FORGOTTEN_AFTER:
+            if self._is_forgotten(subject):
                 subject.level = 0
-            subject.runs, subject.ended = False, self.timeline.now
+            subject.runs, subject.ended_at = False, self.timeline.wall()
         self.changed()
 
     def end_sandbox(self, subject: Subject) -> None:
@@ -175,9 +178,14 @@ class Kubelet:
 
     def back_off(self, subject: Subject) -> float:
         """Seconds for which it would be left down if it ended now."""
-        if subject.level == 0 or self.timeline.now - subject.started > FORGOTTEN_AFTER:
+        if subject.level == 0 or self._is_forgotten(subject):
             return 0.0
         return float(min(FIRST_BACK_OFF * 2 ** (subject.level - 1), LONGEST_BACK_OFF))
+
+    def _is_forgotten(self, subject: Subject) -> bool:
+        """Whether kubelet counts its restarts anew if it ends now."""
+        ran = self.timeline.now - subject.started, self.timeline.wall() - subject.created_at
+        return max(ran) > FORGOTTEN_AFTER
 
     def may_back_off(self, subject: Subject) -> float:
         """The most that it can be for who sees its attempts, and not that kubelet was restarted and forgot."""
@@ -194,13 +202,24 @@ class Kubelet:
             subject.timer = self.timeline.call_later(_NEW_SANDBOX + subject.slow, self._new_sandbox, subject)
             return
         back_off = min(FIRST_BACK_OFF * 2 ** (subject.level - 1), LONGEST_BACK_OFF) if subject.level else 0.0
-        wait = max(_AT_ONCE + subject.slow, subject.ended + back_off - self.timeline.now)
-        subject.timer = self.timeline.call_later(wait, self._start_again, subject)
+        wait = subject.ended_at + back_off - self.timeline.wall()
+        wait = min(wait, subject.started + FORGOTTEN_AFTER - self.timeline.now)
+        subject.timer = self.timeline.call_later(max(_AT_ONCE + subject.slow, wait), self._start_again, subject)
+
+    def clock_was_set(self) -> None:
+        """What it waits for comes sooner, or later."""
+        for subject in self.subjects:
+            if subject.timer is not None and subject.sandbox_ready:
+                subject.timer.cancel()
+                subject.timer = None
+                self._consider(subject)
 
     def _start_again(self, subject: Subject) -> None:
         subject.timer = None
         if subject.runs or not subject.pod_exists or not subject.sandbox_ready or not self.would_start():
             return
+        if self.timeline.now - subject.started >= FORGOTTEN_AFTER:
+            subject.level = 0  # While it waited.
         subject.level += 1
         subject.attempt += 1
         self.knows_pods = self.has_started_one = True
@@ -258,7 +277,7 @@ class Kubelet:
                 continue
             subject.timer, subject.runs, subject.level = None, False, 0
             subject.shim, subject.dead, subject.sandbox_ready = None, None, subject.pod_exists
-            subject.ended = self.timeline.now
+            subject.ended_at = self.timeline.wall()
             if subject.returns == "never":
                 subject.returns = "fresh"
         self.active, self.knows_pods = False, False

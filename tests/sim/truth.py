@@ -63,9 +63,10 @@ class Facts(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A look of a remediation: when, what was true at its end, and what it took for live."""
+    """A look of a remediation: when, what was true at its begin and at its end, and what it took for live."""
 
     at: float
+    began: Facts
     facts: Facts
     fingerprint: str
     hidden: frozenset[str]
@@ -180,9 +181,10 @@ class Truth:
     def began(self, process: Process, config: Settings) -> None:
         process.config = config
 
-    def looked(self, process: Process, snapshot: Snapshot, *, deep: bool) -> None:
+    def looked(self, process: Process, snapshot: Snapshot, began: Facts, *, deep: bool) -> None:
         hidden = frozenset(one.id for one in snapshot.containers if one.binds[0].sight.identity is None)
-        seen = Seen(self._node.timeline.now, self.facts(), snapshot.live.fingerprint, hidden, snapshot.taken_at)
+        now, facts = self._node.timeline.now, self.facts()
+        seen = Seen(now, began, facts, snapshot.live.fingerprint, hidden, snapshot.taken_at)
         if seen.at - process.began > _LONGEST_RUN:
             raise Broken("8", f"a remediation takes longer than {_LONGEST_RUN:.0f} s")
         process.last = seen
@@ -410,7 +412,8 @@ class Truth:
         if process is None or process.last is None:
             return
         facts, key = process.last.facts, act.subject.key
-        runs = facts.fresh.get(key)
+        # Containers are seen at a look's begin: what is true of one then may not be at its end.
+        runs = facts.fresh.get(key, process.last.began.fresh.get(key))
         if act.outcome == "cured" and (runs is None or runs == act.subject.container_id):
             raise Broken("7", f"{act.subject} is said to be cured, and no new container of it is fresh")
         if act.outcome in STOPPED_NOTHING and act.subject.container_id in self.stopped_ids:
