@@ -19,7 +19,7 @@ from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger, rows
 from ostreewatchd.model import Finding, History, Snapshot
 from ostreewatchd.remediation import cure, loop, program, proof
-from tests.sim.disk import Sqlite, remembered, takes_clock, traced
+from tests.sim.ledgers import Sqlite, remembered, takes_clock, traced
 from tests.sim.node import Node
 
 

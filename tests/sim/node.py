@@ -16,9 +16,10 @@ from ostreewatchd.remediation import program
 from ostreewatchd.remediation.loop import Result
 from ostreewatchd.report.journal import Kind
 from ostreewatchd.watcher import Watcher
-from tests.sim.disk import Disk, Reader
+from tests.sim.disk import Disk
 from tests.sim.eyes import Eyes
 from tests.sim.host import Host
+from tests.sim.ledgers import Reader
 from tests.sim.pods import Kubelet, Subject
 from tests.sim.runtime import Runtime
 from tests.sim.timeline import Loop, Timeline, WallClock
