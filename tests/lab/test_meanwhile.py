@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Others act at the very moment of the product's own act, or instead of it."""
+"""Others act at the very moment of the product's own act, or instead of it, or keep it from working."""
 
 import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any, Optional
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.lab.cuts import Moments
 from tests.lab.node import Node
 from tests.lab.others import NAMES, Round
 from tests.lab.trace import Call, follow
-from tests.lab.witness import ledger, reports
+from tests.lab.witness import facts, idle, ledger, reports
 
 pytestmark = pytest.mark.lab
 
@@ -74,3 +75,35 @@ def test_the_script_a_crash_and_pmond_at_the_very_moment_of_an_act(round: Round)
     round.check(after)
     assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
     assert not reports(node, "not-cured")
+
+
+def test_a_container_that_will_not_stop(round: Round) -> None:
+    """Its shim does nothing with the stop that it is given. That is a failure with a name; nothing else is restarted;
+    and when the shim goes on, what was asked for long ago is the one restart, and the others have their turn."""
+    node = round.node
+    shim = _parent(node, node.container(f"calico-node{round.suffix}").pid)
+    node.kill(shim, signal.SIGSTOP)
+    node.in_service_patch()
+    entry = node.wait(lambda: _of_this(round, "not-cured"), 60, "the act is told to have failed", every=0.2)
+    assert entry["OSTREEWATCHD_FAILURE"] == "container-will-not-stop"
+    node.wait(lambda: idle(node), 20, "the remediation has ended")
+    assert "breaker" in {one["name"] for one in facts(node, "status")["refusals"]}
+    assert others.counted(node, round.suffix, NAMES) == round.before
+    assert [(name, outcome) for name, _, outcome in round.acts()] == [("calico-node", "not-cured")]
+
+    node.kill(shim, signal.SIGCONT)
+
+    after = round.settled(timeout=120)
+    round.check(after)
+    assert {name: one.restarts for name, one in after.items()} == dict.fromkeys(NAMES, 1)
+
+
+def _parent(node: Node, pid: int) -> int:
+    return int(Path(node.root, "proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _of_this(round: Round, kind: str) -> Optional[dict[str, Any]]:
+    found = [
+        one for one in reports(round.node, kind) if one["OSTREEWATCHD_POD"].startswith(f"calico-node{round.suffix}-")
+    ]
+    return found[-1] if found else None
