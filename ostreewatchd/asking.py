@@ -5,10 +5,11 @@ with an alarm if nobody takes the request up."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Callable, Optional
 
 from ostreewatchd import ledger, wanted
+from ostreewatchd.judge.runtime_watch import to_be_asked
 from ostreewatchd.lean import asyncio
 from ostreewatchd.model import Finding, Snapshot
 from ostreewatchd.report.journal import Journal, Kind
@@ -46,6 +47,8 @@ class Asker:
         self._asked_for: frozenset[str] = frozenset()
         self._asked = 0
         self._unwritten = 0
+        self._questions: dict[str, int] = {}
+        """With the newest remediation when they came up."""
         self._next: Optional[asyncio.TimerHandle] = None
         self._overdue: Optional[asyncio.TimerHandle] = None
         self.not_taken_up = False
@@ -61,8 +64,9 @@ class Asker:
         """Ask, if it is time to. `installed`: the live tree has the remediation.
 
         Besides for what is owed: once for each state that the ledger does not know, so that the next switch has a
-        predecessor there; for an act whose outcome is not written; and for a ledger that cannot be read, which only
-        a remediation can set aside, and had better before the next switch needs it."""
+        predecessor there; for an act whose outcome is not written; for a ledger that cannot be read, which only a
+        remediation can set aside, and had better before the next switch needs it; and once for what only a process can
+        tell, which the watcher never asks."""
         history = snapshot.history
         due = {finding.subject.container_id for finding in findings if finding.owed}
         owed = len(due)
@@ -70,6 +74,7 @@ class Asker:
             due.add("a ledger that can be read")
         elif history.switch is None or history.switch.fingerprint != snapshot.live.fingerprint:
             due.add(f"switch {snapshot.live.fingerprint}")
+        due.update(self._unasked(tuple(to_be_asked(snapshot))))
         # An act without its outcome is nothing new: its remediation may be at work.
         unfinished = any(not act.outcome for act in history.acts)
         if not due and not unfinished:
@@ -83,6 +88,15 @@ class Asker:
         elif self._next is None or (due < self._asked_for and self._pause > _PAUSES[-1]):
             # What was in the way may have been what is no longer due.
             self._ask(frozenset(due), owed, installed)
+
+    def _unasked(self, questions: Sequence[str]) -> Iterator[str]:
+        """Those of them that no remediation has looked into since they came up. One that has refused what it found is
+        followed up like all that stays owed."""
+        newest = ledger.newest_run() if questions else 0
+        self._questions = {one: self._questions.get(one, newest) for one in questions}
+        for one in questions:
+            if newest <= self._questions[one] or _is_refused_for_a_unit():
+                yield one
 
     def _done(self) -> None:
         self._asked, self._asked_for, self.not_taken_up = 0, frozenset(), False
@@ -157,6 +171,14 @@ def _is_refused(owed: set[str]) -> bool:
         return False
     refused = {one.subject.container_id for one in last.refusals if one.subject is not None}
     return owed <= refused or any(one.subject is None for one in last.refusals)
+
+
+def _is_refused_for_a_unit() -> bool:
+    try:
+        last = ledger.last_run()
+    except ledger.LedgerError:
+        return False
+    return last is not None and any(one.subject is not None and one.subject.kind == "unit" for one in last.refusals)
 
 
 def _pause_until_it_may_end() -> float:

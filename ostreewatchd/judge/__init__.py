@@ -5,7 +5,14 @@ from __future__ import annotations
 
 import msgspec
 
-from ostreewatchd.judge import replaced_file, runtime_namespace, stale_certificates, stale_mount, vm_sandbox
+from ostreewatchd.judge import (
+    replaced_file,
+    runtime_namespace,
+    runtime_watch,
+    stale_certificates,
+    stale_mount,
+    vm_sandbox,
+)
 from ostreewatchd.judge.host import (
     cni_config_foreign,
     cni_config_missing,
@@ -27,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     stale_mount.rule,
     replaced_file.rule,
     runtime_namespace.rule,
+    runtime_watch.rule,
     stale_certificates.rule,
     vm_sandbox.rule,
     diverged.rule,

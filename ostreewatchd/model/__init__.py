@@ -6,6 +6,9 @@ Nothing here reads the world. Times are seconds since the epoch (`*_at`) or seco
 
 from __future__ import annotations
 
+from ostreewatchd.model.cni import (
+    CniReader,
+)
 from ostreewatchd.model.credential import (
     ClockStep,
     Credential,
@@ -120,6 +123,7 @@ __all__ = [
     "Change",
     "ConfigFile",
     "ClockStep",
+    "CniReader",
     "Container",
     "Credential",
     "Daemon",

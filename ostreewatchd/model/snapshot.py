@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ostreewatchd.model.cni import CniReader
 from ostreewatchd.model.credential import ClockStep, Credential
 from ostreewatchd.model.history import History, Pause
 from ostreewatchd.model.host import Flag, Live, Ostree
@@ -60,6 +61,8 @@ class Snapshot(Record, frozen=True, kw_only=True):
     flags: tuple[Flag, ...]
     credentials: tuple[Credential, ...] = ()
     """Of CNI plugins: the host's, and those of containers that hold another directory."""
+    cni_readers: tuple[CniReader, ...] = ()
+    """Each runtime with the CNI directory that it reads."""
     clock_steps: tuple[ClockStep, ...] = ()
     """As far as who looks has been there; oldest first, bounded."""
     history: History

@@ -42,6 +42,8 @@ class RuntimeView(Record, frozen=True, kw_only=True):
     problem: str = ""
     pods: tuple[RuntimePod, ...] = ()
     containers: tuple[RuntimeContainer, ...] = ()
+    networks: Optional[tuple[str, ...]] = None
+    """The CNI networks that it has loaded. None: it does not tell (CRI-O), or was not asked."""
 
     def has_pod(self, uid: str) -> bool:
         """Whether a sandbox of the pod is listed, also one that has ended."""

@@ -10,7 +10,7 @@ import fnmatch
 import functools
 import posixpath
 from collections.abc import Iterator
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from ostreewatchd.parse import cniconfig, toml
 from ostreewatchd.parse.cniconfig import CniPlaces
@@ -18,6 +18,7 @@ from ostreewatchd.peers.paths import Root
 from ostreewatchd.platforms import Platform
 
 _MAX_FILES = 64
+_CRIO = "/crio.conf"
 
 
 class _Said(NamedTuple):
@@ -25,35 +26,58 @@ class _Said(NamedTuple):
 
     places: CniPlaces
     imports: tuple[str, ...]
+    without_pods: bool
 
 
-def cni_places(root: Root, platform: Platform) -> tuple[CniPlaces, ...]:
+_NOTHING = _Said(CniPlaces(), (), False)
+
+
+class Named(NamedTuple):
+    """What one runtime's configuration says."""
+
+    runtime: str
+    """The name of its process."""
+    places: CniPlaces
+    without_pods: bool
+    """It is told to leave CRI to others: a containerd that is Docker's."""
+
+
+def cni_places(root: Root, platform: Platform) -> tuple[Named, ...]:
     """Of each runtime that has a configuration there, in the platform's order; without those that say nothing."""
-    found = (_merged(root, path) for path in platform.runtime_configurations)
-    return tuple(dict.fromkeys(one for one in found if one != CniPlaces()))
+    found = []
+    for path in platform.runtime_configurations:
+        said = _merged(root, path)
+        if said != _NOTHING:
+            runtime = "crio" if path.endswith(_CRIO) else "containerd"
+            found.append(Named(runtime, said.places, said.without_pods))
+    return tuple(found)
 
 
-def _merged(root: Root, path: str) -> CniPlaces:
+def _merged(root: Root, path: str) -> _Said:
     """The file with its drop-ins: what is read later holds."""
-    found, left = CniPlaces(), _MAX_FILES
+    found, left = _NOTHING, _MAX_FILES
     for file in _files(root, path):
-        left -= 1
-        if left < 0:
-            break
         said = _read(root, file)
-        if said is not None:
-            found = found.then(said.places)
-            for more in _imported(root, file, said.imports):
-                left -= 1
-                imported = _read(root, more) if left >= 0 else None
-                found = found.then(imported.places) if imported is not None else found
+        found = _then(found, said)
+        for more in _imported(root, file, said.imports):
+            found = _then(found, _read(root, more))
+            left -= 1
+            if left <= 0:
+                return found
+        left -= 1
+        if left <= 0:
+            return found
     return found
+
+
+def _then(first: _Said, later: _Said) -> _Said:
+    return _Said(first.places.then(later.places), (), first.without_pods or later.without_pods)
 
 
 def _files(root: Root, path: str) -> Iterator[str]:
     """CRI-O reads each file of the directory beside its own, whatever its name (crio.conf.d(5))."""
     yield path
-    if path.endswith("/crio.conf"):
+    if path.endswith(_CRIO):
         for name in _names(root, f"{path}.d"):
             yield f"{path}.d/{name}"
 
@@ -77,18 +101,18 @@ def _names(root: Root, directory: str) -> list[str]:
         return []
 
 
-def _read(root: Root, path: str) -> Optional[_Said]:
+def _read(root: Root, path: str) -> _Said:
     try:
         return _said(root.read(path, toml.MAX_BYTES))
     except OSError:
-        return None
+        return _NOTHING
 
 
 @functools.lru_cache(maxsize=32)
-def _said(data: bytes) -> Optional[_Said]:
+def _said(data: bytes) -> _Said:
     """Remembered by the text itself: each look asks, and a configuration is hardly ever another one."""
     try:
         document = toml.decode(data)
     except toml.TomlError:
-        return None
-    return _Said(cniconfig.places(document), cniconfig.imports(document))
+        return _NOTHING
+    return _Said(cniconfig.places(document), cniconfig.imports(document), cniconfig.is_without_pods(document))

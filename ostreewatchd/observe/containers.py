@@ -24,6 +24,7 @@ from ostreewatchd.parse.mountinfo import MountTable
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.aside import Aside
 from ostreewatchd.peers.paths import Root, What
+from ostreewatchd.peers.watches import Watches
 from ostreewatchd.platforms import MovingLink, Platform
 
 _WATCHED_TREES = ("/usr", "/etc")
@@ -83,6 +84,7 @@ class ContainerLooker:
         """The host's mounts that can lead to a deployment, at the look before."""
         self._vm_sandboxes: dict[str, VmSandbox] = {}
         self.credentials = Memory(remember=remember)
+        self.watches = Watches()
         self._shape: Hashable = None
         """What was looked for in containers at the look before."""
 
@@ -93,6 +95,7 @@ class ContainerLooker:
 
     def close(self) -> None:
         self._processes.close()
+        self.watches.close()
 
     def look(self, host: Host, platform: Platform, cni_directories: Sequence[str]) -> Found:
         """All that runs now. What cannot be read is among the problems."""

@@ -25,7 +25,8 @@ from ostreewatchd.model import (
 from ostreewatchd.observe import host as hosts
 from ostreewatchd.observe import live as lives
 from ostreewatchd.observe.certificates import with_certificates
-from ostreewatchd.observe.cniplaces import cni_places
+from ostreewatchd.observe.cniplaces import Named, cni_places
+from ostreewatchd.observe.cnireaders import cni_readers
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.credentials import Credentials
 from ostreewatchd.observe.ostree import ostree
@@ -59,6 +60,8 @@ class Glance(NamedTuple):
 
     host: hosts.Host
     platform: Platform
+    named: tuple[Named, ...]
+    """What the runtimes' configuration says."""
     cni_directories: tuple[str, ...]
     boot_id: str
     live: Live
@@ -72,13 +75,14 @@ def glance(host: hosts.Host, settings: Settings) -> Glance:
     devices: set[int] = set()
     host.root.step = devices.add
     platform = hosts.platform_of(host.root)
-    named = (one.conf_dir for one in cni_places(host.root, platform) if one.conf_dir)
-    directories = tuple(dict.fromkeys((*platform.cni_directories, *named, *settings.cni_directories)))
+    named = cni_places(host.root, platform)
+    theirs = (one.places.conf_dir for one in named if one.places.conf_dir and not one.without_pods)
+    directories = tuple(dict.fromkeys((*platform.cni_directories, *theirs, *settings.cni_directories)))
     boot = hosts.boot_id(host.root)
     live = lives.live(host, boot, directories)
     flags = lives.under_way(host, live.deployments.booted)
     host.root.step = None
-    return Glance(host, platform, directories, boot, live, flags, frozenset(devices))
+    return Glance(host, platform, named, directories, boot, live, flags, frozenset(devices))
 
 
 def look(
@@ -109,6 +113,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     credentials = looker.credentials.look(
         Credentials(host, platform, directories, seen.roots), containers, found, first.live.fingerprint
     )
+    readers = cni_readers(host, platform, first.named, seen.daemons, seen.roots, looker.watches)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
     answers = deep.ask(host, platform, seen.daemons) if deep else None
@@ -133,6 +138,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         references=tuple(found),
         flags=first.flags,
         credentials=credentials,
+        cni_readers=readers,
         history=history,
         system=answers.system if answers else None,
         runtime=answers.runtime if answers else None,

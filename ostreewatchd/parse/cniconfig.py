@@ -55,6 +55,12 @@ def imports(document: dict[str, Any]) -> tuple[str, ...]:
     return tuple(one for one in found if isinstance(one, str) and one)[:_MAX] if isinstance(found, list) else ()
 
 
+def is_without_pods(document: dict[str, Any]) -> bool:
+    """Whether it turns containerd's CRI plugin off, as Docker's package does."""
+    found = document.get("disabled_plugins")
+    return isinstance(found, list) and any(one in found for one in _CONTAINERD)
+
+
 def network(data: bytes) -> str:
     """The name of the network that a file of CNI configuration is of. Raises NotCni."""
     try:

@@ -49,6 +49,17 @@ def refusals(snapshot: Snapshot, findings: Iterable[Finding]) -> Iterator[Refusa
             yield _runtime_is_stale(stale, finding)
 
 
+def of_unit(finding: Finding) -> Refusal:
+    """What the restart of a unit cures, and nothing smaller."""
+    return Refusal(
+        name="runtime-is-stale",
+        because=finding.reason,
+        ends=f"with a restart of {finding.subject.unit}, which is a person's to order",
+        subject=finding.subject,
+        alarm=True,
+    )
+
+
 def _missing(finding: Finding) -> Refusal:
     """The runtime makes an absent directory, empty, or fails: a hostPath's type is checked when the pod is made and
     not when its container is started again. Source: kubernetes/kubernetes#128814."""

@@ -21,9 +21,11 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     owed = [finding for finding in findings if finding.owed and finding.verdict == "stale"]
     if not owed:
         return Plan(refusals=lost)
-    outcomes = [step_or_refusal(snapshot, mine) for mine in _by_subject(owed)]
+    containers = [finding for finding in owed if finding.subject.kind == "container"]
+    outcomes = [step_or_refusal(snapshot, mine) for mine in _by_subject(containers)]
     steps = sorted((one for one in outcomes if isinstance(one, Step)), key=lambda one: _rank(snapshot.writers, one))
     refusals = [one for one in outcomes if isinstance(one, Refusal)]
+    refusals += [hopeless.of_unit(finding) for finding in owed if finding.subject.kind == "unit"]
     let, held = breaker.hold(snapshot, findings, steps)
     whole_node = (
         *node.refusals(snapshot, settings),

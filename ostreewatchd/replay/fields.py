@@ -25,12 +25,14 @@ Binder.kind Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.us
 PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy
 Step.kind Subject.kind Switch.root SystemView.state
 Change.action Change.rule ConfigFile.of Decision.action Program.role Runtime.kind
-Credential.kind Credential.writer
+CniReader.runtime CniReader.watch Credential.kind Credential.writer
 ContainerSeen.state PodSeen.phase Recovered.verdict Recovery.product Recovery.since_from Row.name Row.verdict
 UnitSeen.active UnitSeen.result UnitSeen.sub
 """
 _NAMES = """
-Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject Container.id Container.name Container.sandbox_id
+Bind.host_path Bind.path Bind.via Certificate.name Certificate.subject
+CniReader.directory CniReader.file CniReader.network CniReader.unit RuntimeView.networks
+Container.id Container.name Container.sandbox_id
 Credential.container_id Credential.key_id Credential.path Credential.pod Credential.pod_uid Credential.subject
 Daemon.held_at Daemon.name Daemon.unit Deployments.booted Deployments.etc Deployments.next_boot Deployments.pending
 Deployments.staged Deployments.usr Finding.inside Finding.path Flag.path History.set_aside_boot Inside.deployment
@@ -60,7 +62,7 @@ Refusal.because Refusal.ends RpmOstreeView.problem RpmOstreeView.title RuntimeVi
 Snapshot.torn Step.because Step.larger Step.smaller Switch.fingerprint SystemView.problem Unreadable.what
 Change.because ConfigFile.problem Decision.along Decision.larger Decision.smaller Runtime.cni_missing Runtime.flags
 Runtime.version Runtime.version_on_disk
-Credential.problem
+CniReader.problem Credential.problem
 ClusterSeen.problem CriSeen.problem CriSeen.version CriSeen.why KubeletSeen.health_problem KubeletSeen.problem
 KubeletSeen.unseen Recovered.alarm Recovered.cause Recovered.notes Row.because UnitSeen.problem
 """

@@ -17,10 +17,11 @@ import pytest
 from ostreewatchd import asking, ledger, wanted
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
-from ostreewatchd.model import Plan, Refusal
+from ostreewatchd.model import Plan, Refusal, Subject
 from ostreewatchd.report.journal import Journal
 from tests.fakes.journald import FakeJournal
 from tests.unit.sources import ROOT
+from tests.unit.test_runtime_watch import KUBELET, READER
 from tests.unit.worlds import CNI, NEW, OLD, World, stale, world
 
 
@@ -318,3 +319,21 @@ def test_a_request_whose_outcome_was_told_already_is_not_told(bench: Bench) -> N
     bench.asker._done()
     bench.look()
     assert len(bench.asked) == 4 and bench.kinds() == ["asked"], "it has refused another"
+
+
+def test_what_only_the_runtime_can_tell_is_asked_for_once(bench: Bench) -> None:
+    """And again when the answer may be another one, or while what was found is refused."""
+    bench.world = world().switch().part(cni_readers=(READER,), daemons=(KUBELET,)).not_asked()
+
+    bench.look()
+    assert len(bench.asked) == 1
+    ran()
+    bench.clock.run(600)
+    bench.look()
+    assert len(bench.asked) == 1
+    bench.world.part(cni_readers=(msgspec.structs.replace(READER, network="another"),))
+    bench.look()
+    assert len(bench.asked) == 2
+    ran(Refusal(name="x", because="b", ends="e", subject=Subject(kind="unit", unit="u"), alarm=True))
+    bench.clock.run(700)
+    assert len(bench.asked) > 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ostreewatchd.observe.cniplaces import cni_places
+from ostreewatchd.observe.cniplaces import Named, cni_places
 from ostreewatchd.parse import toml
 from ostreewatchd.parse.cniconfig import MAX_BYTES, CniPlaces, NotCni, imports, network, places
 from ostreewatchd.peers.paths import Root
@@ -62,9 +62,12 @@ def test_what_is_read_later_holds(tmp_path: Path) -> None:
     write(tmp_path, "/etc/crio/crio.conf.d/.swp", '[crio.network]\nnetwork_dir = "/etc/four"')
     with Root(str(tmp_path)) as root:
         found = cni_places(root, GENERIC)
-        assert found == (CniPlaces("/etc/two", ("/bin/one",)), CniPlaces("/etc/four", ()))
+        assert found == (
+            Named("containerd", CniPlaces("/etc/two", ("/bin/one",)), False),
+            Named("crio", CniPlaces("/etc/four"), False),
+        )
         write(tmp_path, "/run/x.toml", CRI2 + 'conf_dir = "/etc/five"')
-        assert cni_places(root, GENERIC)[0].conf_dir == "/etc/five"
+        assert cni_places(root, GENERIC)[0].places.conf_dir == "/etc/five"
 
 
 def test_a_host_without_configuration_names_none(tmp_path: Path) -> None:

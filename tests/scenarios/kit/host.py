@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import os
 import signal
 import time
@@ -11,6 +12,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from inotify_simple import INotify, flags
 
 from tests.fakes.credentials import FORMS, HOUR, kubeconfig, token
 from tests.host.fakehost import CNI, NEW, OLD, FakeHost, bind, mount, unshare_mounts
@@ -20,6 +23,7 @@ HOST_CNI = f"/host{CNI}"
 PRIVATE, SLAVE = 1 << 18, 1 << 19
 """mount(2): MS_PRIVATE, MS_SLAVE."""
 _MS_REC, _MS_SHARED, _MS_RDONLY = 0x4000, 1 << 20, 1
+_RUNTIMES = ("containerd", "crio")
 _FOLDERS = ("proc", "run", "sys", "tmp", "var", "sysroot", "usr/lib/modules", "etc/cni/net.d")
 
 
@@ -157,6 +161,8 @@ class ScenarioHost(FakeHost):
                 if unit:
                     self._join(unit)
                 pretend(name, *arguments)
+                if name in _RUNTIMES:
+                    self._watch_cni()
                 if start is not None:
                     start()
                 os.write(tell, b"x")
@@ -171,6 +177,17 @@ class ScenarioHost(FakeHost):
         os.close(ready)
         assert text == "x", text
         return pid
+
+    def _watch_cni(self) -> None:
+        """As a runtime does when it starts; the process keeps it."""
+        self._inotify = INotify()
+        if os.path.isdir(CNI):
+            self._inotify.add_watch(CNI, flags.CREATE | flags.CLOSE_WRITE | flags.MOVED_TO | flags.DELETE)
+
+    def network(self, name: str, file: str = "10-calico.conflist", *, at: str = CNI) -> None:
+        """A file of CNI configuration of this network."""
+        plugin = "multus" if name.startswith("multus") else "calico"
+        Path(at, file).write_text(json.dumps({"cniVersion": "0.3.1", "name": name, "plugins": [{"type": plugin}]}))
 
     def tree(self, checksum: str = NEW) -> str:
         """Where a deployment is on the disk."""

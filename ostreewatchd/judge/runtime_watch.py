@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A runtime's watch of its CNI directory sits on another directory than the path leads to now, or it has none any
+more: what changes there it does not notice. As long as it has loaded what the directory names first, nothing has
+come of it. If it has not, new pods get another network than they should, or none, without any error; then its
+restart is due. An event in the directory that it does watch makes it read the right one, by its path: a restart of
+a container that writes there may be all that is needed, and so comes first.
+
+A file that cannot be read is never a reason.
+
+Source: containerd#6490, #10646, #11208, #7196 and cri-o/ocicni#42 (the watch is of an inode); containerd
+internal/cri/server/status.go (Status, verbose: the networks that are loaded); k8snetworkplumbingwg/multus-cni#1361."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ostreewatchd.judge.rule import Cure, Rule
+from ostreewatchd.model import CniReader, Finding, Seen, Snapshot, Subject
+
+rule = Rule("runtime-watch-stale", cure=Cure.RESTART_UNIT)
+_WHAT = {
+    "elsewhere": "its watch sits on another directory than the path leads to",
+    "none": "it watches nothing any more",
+}
+
+
+@rule
+def judge(snapshot: Snapshot) -> Iterator[Finding]:
+    """Each runtime that makes the node's pods."""
+    for reader in snapshot.cni_readers:
+        if reader.watch in _WHAT and _makes_pods(snapshot, reader):
+            yield _finding(reader, *_outcome(snapshot, reader))
+
+
+def to_be_asked(snapshot: Snapshot) -> Iterator[str]:
+    """What of this only the runtime itself can tell, and was not asked yet: in words that are others as soon as the
+    answer may be."""
+    for reader in snapshot.cni_readers:
+        if snapshot.runtime is None and reader.watch in _WHAT and reader.network and _makes_pods(snapshot, reader):
+            yield f"whether {reader.runtime} (pid {reader.pid}) has loaded {reader.network} of {reader.identity}"
+
+
+def _makes_pods(snapshot: Snapshot, reader: CniReader) -> bool:
+    """One of several may be there for something else: then the one that kubelet's socket names."""
+    if not any(one.kind == "kubelet" for one in snapshot.daemons):
+        return False
+    return len(snapshot.cni_readers) == 1 or (
+        snapshot.runtime is not None and reader.runtime in snapshot.runtime.socket
+    )
+
+
+def _outcome(snapshot: Snapshot, reader: CniReader) -> tuple[bool, str]:
+    """Whether its restart is due, and why or why not."""
+    runtime = snapshot.runtime
+    if reader.problem or not reader.network:
+        why = reader.problem or f"there is no CNI configuration in {reader.directory}"
+        return False, f"what it should have loaded is not known: {why}"
+    if runtime is None or runtime.problem:
+        return False, "what it has loaded was not asked" if runtime is None else "what it has loaded is not known"
+    if runtime.networks is None:
+        return False, f"{reader.runtime} does not tell what it has loaded"
+    if reader.network in runtime.networks:
+        return False, f"it has loaded {reader.network}, which is what the directory names first"
+    has = ", ".join(runtime.networks) or "no network"
+    return True, f"it has loaded {has}, and the directory names {reader.network} first ({reader.file})"
+
+
+def _finding(reader: CniReader, owed: bool, because: str) -> Finding:
+    unit, who = reader.unit or reader.runtime, f"{reader.runtime} (pid {reader.pid})"
+    remedy = (
+        f"a write into the directory that it watches, else: systemctl restart {unit}. Until then pods start with"
+        " another network than they should, and without any error"
+        if owed
+        else f"none yet; systemctl restart {unit} before the CNI configuration is changed"
+    )
+    seen = Seen(dev=reader.identity.dev, ino=reader.identity.ino, deployment="") if reader.identity else None
+    return Finding(
+        rule=rule.name,
+        verdict="stale",
+        owed=owed,
+        subject=Subject(kind="unit", unit=unit),
+        path=reader.directory,
+        expected=seen,
+        reason=f"{'' if owed else 'noted only: '}{who}: {_WHAT[reader.watch]}; {because}",
+        remedy=remedy,
+    )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A runtime's watch of its CNI directory, against what the path leads to and against what it has loaded."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import msgspec
+import pytest
+
+from ostreewatchd.judge import judge
+from ostreewatchd.judge.runtime_watch import to_be_asked
+from ostreewatchd.model import CniReader, Daemon, Finding, Identity, Settings, Snapshot
+from ostreewatchd.parse.fdinfo import Mark, inotify_marks
+from ostreewatchd.plan import plan
+from tests.unit.worlds import CNI, HOST, world
+
+READER = CniReader(
+    runtime="containerd", pid=800, unit="containerd.service", mount_namespace=HOST, directory=CNI,
+    identity=Identity(dev=65024, ino=10371999), watch="elsewhere", file="00-multus.conf", network="multus",
+)  # fmt: skip
+KUBELET = Daemon(kind="kubelet", name="kubelet", pid=900, mount_namespace=HOST, unit="kubelet.service")
+
+
+def look(
+    *, loaded: Optional[tuple[str, ...]] = None, asked: bool = True, daemons: Any = (KUBELET,), **more: Any
+) -> Snapshot:
+    built = world().part(cni_readers=(msgspec.structs.replace(READER, **more),), daemons=daemons)
+    if not asked:
+        return built.not_asked().snapshot()
+    snapshot = built.snapshot()
+    assert snapshot.runtime is not None
+    return msgspec.structs.replace(snapshot, runtime=msgspec.structs.replace(snapshot.runtime, networks=loaded))
+
+
+def found(snapshot: Snapshot) -> Optional[Finding]:
+    return next((one for one in judge(snapshot) if one.rule == "runtime-watch-stale"), None)
+
+
+@pytest.mark.parametrize("watch", ["elsewhere", "none"])
+def test_owed_only_when_it_has_loaded_something_else(watch: str) -> None:
+    other, same = found(look(loaded=("calico",), watch=watch)), found(look(loaded=("lo", "multus"), watch=watch))
+    assert other is not None and other.owed and str(other.subject) == "containerd.service"
+    assert "it has loaded calico, and the directory names multus first (00-multus.conf)" in other.reason
+    assert same is not None and not same.owed and "which is what the directory names first" in same.reason
+
+
+@pytest.mark.parametrize(
+    ("more", "because"),
+    [
+        ({"loaded": None}, "containerd does not tell what it has loaded"),
+        ({"asked": False}, "was not asked"),
+        ({"loaded": ("x",), "network": "", "problem": "00-multus.conf: it is no JSON"}, "not known: 00-multus.conf"),
+        ({"loaded": ("x",), "network": "", "file": ""}, "there is no CNI configuration in"),
+        ({"loaded": ("x",), "problem": "what is watched cannot be told"}, "not known"),
+    ],
+)
+def test_what_is_not_known_is_noted(more: dict[str, Any], because: str) -> None:
+    one = found(look(**more))
+    assert one is not None and not one.owed and because in one.reason
+    assert plan(look(**more), judge(look(**more)), Settings()).refusals == ()
+
+
+def test_nothing_loaded_at_all() -> None:
+    one = found(look(loaded=()))
+    assert one is not None and one.owed and "it has loaded no network" in one.reason
+
+
+@pytest.mark.parametrize("watch", ["there", "unknown"])
+def test_silent(watch: str) -> None:
+    assert found(look(loaded=("calico",), watch=watch)) is None
+
+
+def test_a_containerd_that_makes_no_pods() -> None:
+    assert found(look(loaded=("calico",), daemons=())) is None, "nobody asks it for pods"
+    two = (READER, msgspec.structs.replace(READER, runtime="crio", unit="crio.service", watch="there"))
+    snapshot = msgspec.structs.replace(look(loaded=("calico",)), cni_readers=two)
+    assert found(snapshot) is not None and snapshot.runtime is not None
+    other = msgspec.structs.replace(snapshot.runtime, socket="/run/crio/crio.sock")
+    assert found(msgspec.structs.replace(snapshot, runtime=other)) is None, "kubelet's socket is the other one's"
+
+
+def test_a_restart_is_a_persons() -> None:
+    snapshot = look(loaded=("calico",))
+    made = plan(snapshot, judge(snapshot), Settings())
+    assert not made.steps and [(one.name, str(one.subject), one.alarm) for one in made.refusals] == [
+        ("runtime-is-stale", "containerd.service", True)
+    ]
+
+
+def test_what_the_watcher_has_asked() -> None:
+    """Once for each thing that may have changed; and nothing where no answer would tell more."""
+    first = list(to_be_asked(look(asked=False)))
+    assert len(first) == 1 and first == list(to_be_asked(look(asked=False)))
+    others: list[dict[str, Any]] = [{"pid": 801}, {"network": "x"}, {"identity": Identity(dev=1, ino=2)}]
+    for change in others:
+        assert list(to_be_asked(look(asked=False, **change))) != first
+    assert not list(to_be_asked(look(loaded=None)))
+    assert not list(to_be_asked(look(asked=False, network="", problem="torn")))
+    assert not list(to_be_asked(look(asked=False, watch="there")))
+
+
+def test_fdinfo() -> None:
+    data = (
+        b"pos:\t0\nflags:\t02004000\nmnt_id:\t15\nino:\t2058\n"
+        b"inotify wd:2 ino:1a2b sdev:fd00001 mask:3c6 ignored_mask:0 fhandle-bytes:8 fhandle-type:1 f_handle:00\n"
+        b"inotify wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 \ninotify wd:x ino:1 sdev:1 mask:1\n"
+    )
+    assert inotify_marks(data) == {Mark(0x1A2B, 0xFD00001), Mark(0x9E7E, 0x800013)}
