@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Callable, Optional
 
 from ostreewatchd import ledger, wanted
-from ostreewatchd.judge.runtime_watch import to_be_asked
+from ostreewatchd.judge.runtime_watch import is_stale
 from ostreewatchd.lean import asyncio
 from ostreewatchd.model import Finding, Snapshot
 from ostreewatchd.report.journal import Journal, Kind
@@ -74,7 +74,7 @@ class Asker:
             due.add("a ledger that can be read")
         elif history.switch is None or history.switch.fingerprint != snapshot.live.fingerprint:
             due.add(f"switch {snapshot.live.fingerprint}")
-        due.update(self._unasked(tuple(to_be_asked(snapshot))))
+        due.update(self._unasked(tuple(_to_be_asked(snapshot))))
         # An act without its outcome is nothing new: its remediation may be at work.
         unfinished = any(not act.outcome for act in history.acts)
         if not due and not unfinished:
@@ -171,6 +171,14 @@ def _is_refused(owed: set[str]) -> bool:
         return False
     refused = {one.subject.container_id for one in last.refusals if one.subject is not None}
     return owed <= refused or any(one.subject is None for one in last.refusals)
+
+
+def _to_be_asked(snapshot: Snapshot) -> Iterator[str]:
+    """What only a runtime can tell, in words that are others as soon as its answer may be: whether it has loaded what
+    its CNI directory names first, where it would not have noticed that."""
+    for one in snapshot.cni_readers:
+        if snapshot.runtime is None and one.network and is_stale(snapshot, one):
+            yield f"whether {one.runtime} (pid {one.pid}) has loaded {one.network} of {one.identity}"
 
 
 def _is_refused_for_a_unit() -> bool:

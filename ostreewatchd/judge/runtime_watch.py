@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ostreewatchd.judge.rule import Cure, Rule
-from ostreewatchd.model import CniReader, Finding, Seen, Snapshot, Subject
+from ostreewatchd.model import CniReader, Finding, Snapshot, Subject
 
 rule = Rule("runtime-watch-stale", cure=Cure.RESTART_UNIT)
 _WHAT = {
@@ -28,40 +28,37 @@ _WHAT = {
 def judge(snapshot: Snapshot) -> Iterator[Finding]:
     """Each runtime that makes the node's pods."""
     for reader in snapshot.cni_readers:
-        if reader.watch in _WHAT and _makes_pods(snapshot, reader):
+        if is_stale(snapshot, reader):
             yield _finding(reader, *_outcome(snapshot, reader))
 
 
-def to_be_asked(snapshot: Snapshot) -> Iterator[str]:
-    """What of this only the runtime itself can tell, and was not asked yet: in words that are others as soon as the
-    answer may be."""
-    for reader in snapshot.cni_readers:
-        if snapshot.runtime is None and reader.watch in _WHAT and reader.network and _makes_pods(snapshot, reader):
-            yield f"whether {reader.runtime} (pid {reader.pid}) has loaded {reader.network} of {reader.identity}"
+def is_stale(snapshot: Snapshot, reader: CniReader) -> bool:
+    """Whether its watch does not tell it what changes where it reads; only of one that makes the node's pods."""
+    return reader.watch in _WHAT and _makes_pods(snapshot, reader)
 
 
 def _makes_pods(snapshot: Snapshot, reader: CniReader) -> bool:
-    """One of several may be there for something else: then the one that kubelet's socket names."""
+    """One of several may be there for something else: then it is the one that kubelet's socket names."""
     if not any(one.kind == "kubelet" for one in snapshot.daemons):
         return False
-    return len(snapshot.cni_readers) == 1 or (
-        snapshot.runtime is not None and reader.runtime in snapshot.runtime.socket
-    )
+    if len(snapshot.cni_readers) == 1:
+        return True
+    return snapshot.runtime is not None and reader.runtime in snapshot.runtime.socket
 
 
 def _outcome(snapshot: Snapshot, reader: CniReader) -> tuple[bool, str]:
     """Whether its restart is due, and why or why not."""
-    runtime = snapshot.runtime
-    if reader.problem or not reader.network:
+    if not reader.network:
         why = reader.problem or f"there is no CNI configuration in {reader.directory}"
         return False, f"what it should have loaded is not known: {why}"
-    if runtime is None or runtime.problem:
-        return False, "what it has loaded was not asked" if runtime is None else "what it has loaded is not known"
-    if runtime.networks is None:
+    if snapshot.runtime is None:
+        return False, "what it has loaded was not asked"
+    loaded = snapshot.runtime.networks
+    if loaded is None:
         return False, f"{reader.runtime} does not tell what it has loaded"
-    if reader.network in runtime.networks:
+    if reader.network in loaded:
         return False, f"it has loaded {reader.network}, which is what the directory names first"
-    has = ", ".join(runtime.networks) or "no network"
+    has = ", ".join(loaded) or "no network"
     return True, f"it has loaded {has}, and the directory names {reader.network} first ({reader.file})"
 
 
@@ -73,14 +70,12 @@ def _finding(reader: CniReader, owed: bool, because: str) -> Finding:
         if owed
         else f"none yet; systemctl restart {unit} before the CNI configuration is changed"
     )
-    seen = Seen(dev=reader.identity.dev, ino=reader.identity.ino, deployment="") if reader.identity else None
     return Finding(
         rule=rule.name,
         verdict="stale",
         owed=owed,
         subject=Subject(kind="unit", unit=unit),
         path=reader.directory,
-        expected=seen,
         reason=f"{'' if owed else 'noted only: '}{who}: {_WHAT[reader.watch]}; {because}",
         remedy=remedy,
     )

@@ -8,8 +8,8 @@ from typing import Any, Optional
 import msgspec
 import pytest
 
+from ostreewatchd.asking import _to_be_asked as to_be_asked
 from ostreewatchd.judge import judge
-from ostreewatchd.judge.runtime_watch import to_be_asked
 from ostreewatchd.model import CniReader, Daemon, Finding, Identity, Settings, Snapshot
 from ostreewatchd.parse.fdinfo import Mark, inotify_marks
 from ostreewatchd.plan import plan
@@ -52,7 +52,6 @@ def test_owed_only_when_it_has_loaded_something_else(watch: str) -> None:
         ({"asked": False}, "was not asked"),
         ({"loaded": ("x",), "network": "", "problem": "00-multus.conf: it is no JSON"}, "not known: 00-multus.conf"),
         ({"loaded": ("x",), "network": "", "file": ""}, "there is no CNI configuration in"),
-        ({"loaded": ("x",), "problem": "what is watched cannot be told"}, "not known"),
     ],
 )
 def test_what_is_not_known_is_noted(more: dict[str, Any], because: str) -> None:

@@ -180,9 +180,10 @@ class ScenarioHost(FakeHost):
 
     def _watch_cni(self) -> None:
         """As a runtime does when it starts; the process keeps it."""
-        self._inotify = INotify()
-        if os.path.isdir(CNI):
-            self._inotify.add_watch(CNI, flags.CREATE | flags.CLOSE_WRITE | flags.MOVED_TO | flags.DELETE)
+        with INotify() as inotify:
+            if os.path.isdir(CNI):
+                inotify.add_watch(CNI, flags.CREATE | flags.CLOSE_WRITE | flags.MOVED_TO | flags.DELETE)
+            os.dup(inotify.fileno())
 
     def network(self, name: str, file: str = "10-calico.conflist", *, at: str = CNI) -> None:
         """A file of CNI configuration of this network."""
