@@ -227,12 +227,11 @@ def test_without_credentials_the_local_rows_decide() -> None:
 def test_ready_and_knows_none_of_its_pods(before: bool) -> None:
     """cri-o after a damaged layer: READY=1, no pod known, containers without anybody."""
     orphans = tuple(f"{number:064x}" for number in range(20))
-    found = judge(
-        series(*(
-            replace(one, cri=replace(one.cri, sandboxes=(), containers=()), orphans=orphans)
-            for one in series().samples
-        ), **({} if before else {"since_from": "runtime"}))
-    )  # fmt: skip
+    samples = [
+        replace(one, cri=replace(one.cri, sandboxes=(), containers=()), orphans=orphans) for one in series().samples
+    ]
+    recovery = series(*samples)
+    found = judge(recovery if before else replace(recovery, before=None))
     assert found.verdict == "not-yet"
     assert "knows none of its pods, and 20 containers run unmanaged" in found.alarm
     assert {"pods-known", "all-managed"} <= set(hinders(found))
