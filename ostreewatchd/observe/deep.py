@@ -72,6 +72,7 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
             with Runtime.connect(socket, deadline=_DEADLINE) as runtime:
                 sandboxes, containers = runtime.sandboxes(), runtime.containers()
                 ends = _ends(runtime, sandboxes, containers)
+                networks = _networks(runtime)
         except PeerError as error:
             problems[socket] = str(error)
             continue
@@ -101,8 +102,16 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
                 )
                 for one in containers
             ),
+            networks=networks,
         )
     return RuntimeView(socket="", problem="; ".join(_of_what_is_here(problems)))
+
+
+def _networks(runtime: Runtime) -> Optional[tuple[str, ...]]:
+    try:
+        return runtime.cni_networks()
+    except PeerError:
+        return None  # It has answered what it lists.
 
 
 def _of_what_is_here(problems: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ names, those that end in .conf, .conflist or .json)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import msgspec
 
@@ -73,6 +73,29 @@ def network(data: bytes) -> str:
     if not found.get("type") and not found.get("plugins"):
         raise NotCni("it names no plugin")
     return name[:256]
+
+
+class _Name(msgspec.Struct, rename={"name": "Name"}):
+    name: str = ""
+
+
+class _Loaded(msgspec.Struct, rename={"config": "Config"}):
+    config: Optional[_Name] = None
+
+
+class _Status(msgspec.Struct, rename={"networks": "Networks"}):
+    networks: Optional[list[_Loaded]]
+
+
+def loaded(text: str) -> Optional[tuple[str, ...]]:
+    """The names of the networks that containerd has loaded, by the `cniconfig` of its Status; None: it does not say.
+    (internal/cri/server/status.go; go-cni types.go, ConfigResult.)"""
+    try:
+        found = msgspec.json.decode(text, type=_Status).networks
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    # Go writes a list that was never made as null.
+    return tuple(one.config.name[:256] for one in (found or ())[:_MAX] if one.config is not None and one.config.name)
 
 
 def _table(document: dict[str, Any], *names: str) -> dict[str, Any]:

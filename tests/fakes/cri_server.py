@@ -62,6 +62,8 @@ class FakeRuntime:
         self.sandboxes: dict[str, pb.PodSandbox] = {}
         self.containers: dict[str, Box] = {}
         self.faults: dict[str, Fault] = {}
+        self.info: dict[str, str] = {}
+        """What Status adds where it is asked to be verbose."""
         self.calls: list[Call] = []
         self.conditions = {"RuntimeReady": True, "NetworkReady": True}
         self.handlers: list[str] = []
@@ -151,6 +153,8 @@ class FakeRuntime:
             answer.status.conditions.add(type=name, status=status, reason=why[0], message=why[1])
         for handler in self.handlers:
             answer.runtime_handlers.add(name=handler)
+        if request.verbose:
+            answer.info.update(self.info)
         return answer
 
     def _ListPodSandbox(self, request: Any, context: Any) -> Message:

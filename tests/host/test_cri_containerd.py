@@ -68,6 +68,26 @@ def test_an_empty_runtime(containerd: Any) -> None:
         assert acts.stop_sandbox(full_id(1)) in (Stopped.GONE, Stopped.NOW)
 
 
+def test_the_networks_that_it_has_loaded(containerd: Any) -> None:
+    """By its watch, within moments. CRI-O does not tell."""
+    directory = (containerd.behind if isinstance(containerd, Crio) else containerd).base / "cni-net.d"
+    file = directory / "10-x.conflist"
+    file.write_text('{"cniVersion": "0.3.1", "name": "mine", "plugins": [{"type": "loopback"}]}')
+    try:
+        with Runtime.connect(containerd.socket, deadline=5) as runtime:
+            if isinstance(containerd, Crio):
+                assert runtime.cni_networks() is None
+                return
+            for _ in range(100):
+                found = runtime.cni_networks() or ()
+                if "mine" in found:
+                    break
+                time.sleep(0.05)
+            assert "mine" in found, found
+    finally:
+        file.unlink()
+
+
 @pytest.fixture
 def creator(containerd: Any) -> Iterator[Creator]:
     with Creator(containerd.socket, containerd.cgroup) as client:

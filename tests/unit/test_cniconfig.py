@@ -9,7 +9,7 @@ import pytest
 
 from ostreewatchd.observe.cniplaces import Named, cni_places
 from ostreewatchd.parse import toml
-from ostreewatchd.parse.cniconfig import MAX_BYTES, CniPlaces, NotCni, imports, network, places
+from ostreewatchd.parse.cniconfig import MAX_BYTES, CniPlaces, NotCni, imports, loaded, network, places
 from ostreewatchd.peers.paths import Root
 from ostreewatchd.platforms import GENERIC
 
@@ -75,6 +75,15 @@ def test_a_host_without_configuration_names_none(tmp_path: Path) -> None:
         assert cni_places(root, GENERIC) == ()
         write(tmp_path, "/etc/containerd/config.toml", "version = 2")
         assert cni_places(root, GENERIC) == ()
+
+
+def test_what_containerd_says_it_has_loaded() -> None:
+    text = """{"PluginDirs": ["/usr/lib/cni"], "PluginConfDir": "/etc/cni/net.d", "PluginMaxConfNum": 1,
+    "Networks": [{"Config": {"Name": "cni-loopback", "CNIVersion": "0.3.1", "Plugins": [], "Source": "{}"},
+    "IFName": "lo"}, {"Config": {"Name": "multus-cni-network"}, "IFName": "eth0"}, {"Config": null}]}"""
+    assert loaded(text) == ("cni-loopback", "multus-cni-network")
+    assert loaded('{"Networks": []}') == loaded('{"Networks": null}') == ()
+    assert [loaded(one) for one in ("", "[]", "{}", '{"Networks": 1}')] == [None] * 4
 
 
 @pytest.mark.parametrize("text", ['{"name": "n", "type": "bridge"}', '{"name": "n", "plugins": [{"type": "calico"}]}'])

@@ -39,6 +39,12 @@ def test_status(fake: FakeRuntime, runtime: Runtime) -> None:
     )
 
 
+def test_the_networks_that_are_loaded(fake: FakeRuntime, runtime: Runtime) -> None:
+    assert runtime.cni_networks() is None
+    fake.info = {"config": '{"password": "x"}', "cniconfig": '{"Networks": [{"Config": {"Name": "k8s-pod-network"}}]}'}
+    assert runtime.cni_networks() == ("k8s-pod-network",)
+
+
 def test_sandboxes(fake: FakeRuntime, runtime: Runtime) -> None:
     id = fake.sandbox(1, name="calico", labels={"a": "b"}, annotations={"c": "d"}, created_at=17)
     fake.sandbox(2, name="dead", state=pb.SANDBOX_NOTREADY)

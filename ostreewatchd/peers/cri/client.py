@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Optional, TypeVar
 
+from ostreewatchd.parse.cniconfig import loaded
+
 from . import runtime_pb2 as pb
 from .channel import MAX_ENTRIES, Client, check_id, line
 from .errors import AnswerTooLarge, AnswerUnclear
@@ -56,6 +58,12 @@ class Runtime(Client):
             why=line("; ".join(f"{one.type}: {one.reason}: {one.message}" for one in bad), _MAX_WHY),
             handlers=tuple(one.name for one in self._bounded("Status", answer.runtime_handlers)),
         )
+
+    def cni_networks(self) -> Optional[tuple[str, ...]]:
+        """The CNI networks that it has loaded; None: it does not say (CRI-O). Of all else in its free-form `info`,
+        which may hold secrets, nothing is read."""
+        answer = self._channel.call("Status", pb.StatusRequest(verbose=True), pb.StatusResponse)
+        return loaded(answer.info["cniconfig"]) if "cniconfig" in answer.info else None
 
     def sandboxes(self) -> tuple[Sandbox, ...]:
         """All sandboxes, also those that are not ready, in the runtime's order."""
