@@ -16,6 +16,7 @@ from tests.lab.witness import (
     REMEDIATION,
     WATCHER,
     ctl,
+    facts,
     findings,
     healed,
     instances,
@@ -109,6 +110,7 @@ def test_a_lost_configuration_is_written_before_it_is_missed(shared: Cluster, no
     assert node.sh(["cat", cluster.CONFIGURATION]).stdout
     _next_pod_has_its_interface(shared, "lost-and-found")
     node.wait(lambda: shared.interfaces("meanwhile"), 30, "so has the one before")
+    assert ctl(node, "scan")[0] == 0, "that containerd watches another directory is no reason to restart it"
 
 
 def test_silent_bypass(shared: Cluster, node: Node, writers: list[str]) -> None:
@@ -127,7 +129,9 @@ def test_silent_bypass(shared: Cluster, node: Node, writers: list[str]) -> None:
 
     _product(node, "start")
     healed(node, before, others)
+    assert _stale_watches(node) == [("containerd.service", "/etc/cni/net.d")]
     node.sh(["systemctl", "restart", "containerd"])
+    assert _stale_watches(node) == []
     _next_pod_has_its_interface(shared, "no-bypass")
 
 
@@ -161,6 +165,11 @@ def _made_anew(shared: Cluster, multus: str) -> str:
     """Another pod in the place of Multus', as at each update of its DaemonSet; its name."""
     shared.remove(multus, daemons.SYSTEM)
     return shared.start_writer(daemons.multus())
+
+
+def _stale_watches(node: Node) -> list[tuple[str, str]]:
+    found = [one for one in facts(node, "scan")["findings"] if one["rule"] == "runtime-watch-stale"]
+    return [(one["subject"]["unit"], one["path"]) for one in found]
 
 
 def _stopped(node: Node, pod: str, grace: int) -> None:
