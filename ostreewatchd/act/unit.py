@@ -20,3 +20,9 @@ def restart_if_failed(unit: str) -> bool:
             return False
         systemd.restart(unit)
         return True
+
+
+def arm(timer: str) -> None:
+    """Queue a start of the timer, from its beginning if it runs already. Raises SystemdError."""
+    with SystemdActs() as systemd:
+        systemd.restart(timer)

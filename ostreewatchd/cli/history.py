@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
     for act in history.acts:
         print(words.act(act))
         print(f"    because {printable(act.because)}")
+        for line in words.recovery(history, act):
+            print(f"    {line}")
     if not history.acts:
         missing = "" if os.path.exists(ledger.PATH) else f": there is no ledger at {ledger.PATH}"
         print(f"nothing was ever done{missing}")

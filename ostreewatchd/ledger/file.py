@@ -59,6 +59,16 @@ _TABLES = {
         "told_at REAL NOT NULL DEFAULT 0",
         "refusal TEXT NOT NULL DEFAULT '{}'",
     ),
+    "recovery": (
+        "act_id INTEGER PRIMARY KEY",
+        "before TEXT NOT NULL DEFAULT ''",
+        "verdict TEXT NOT NULL DEFAULT ''",
+        "why TEXT NOT NULL DEFAULT ''",
+        "judged_at REAL NOT NULL DEFAULT 0",
+        "late_verdict TEXT NOT NULL DEFAULT ''",
+        "late_why TEXT NOT NULL DEFAULT ''",
+        "late_at REAL NOT NULL DEFAULT 0",
+    ),
     "note": ("key TEXT PRIMARY KEY", "value TEXT NOT NULL DEFAULT ''"),
 }
 

@@ -11,12 +11,13 @@ from typing import Any, get_args
 
 import msgspec
 
-from ostreewatchd.model import History, OutcomeName, PastAct, Refusal, Subject, Switch
+from ostreewatchd.model import History, OutcomeName, PastAct, PastRecovery, RecoveryVerdict, Refusal, Subject, Switch
 
 VERSION = 3
 """PRAGMA user_version: counted up with each column that is added."""
 _NEWEST_ACTS = 200
 _MOST_ACTS = 5000
+_NEWEST_RECOVERIES = 20
 _OUTCOMES = frozenset(get_args(OutcomeName))
 _TEXTS = ("namespace", "pod", "pod_uid", "container", "container_id", "unit")
 
@@ -52,7 +53,30 @@ def history(db: sqlite3.Connection) -> History:
         switch=switches[0] if switches else None,
         before=switches[1] if len(switches) > 1 else None,
         acts=_acts(db, switches[0].id if switches else "", newer),
+        recoveries=_recoveries(db),
     )
+
+
+def _recoveries(db: sqlite3.Connection) -> tuple[PastRecovery, ...]:
+    if not _columns(db, "recovery"):
+        return ()  # An older product's file that only is read.
+    found = db.execute(
+        "SELECT act_id, verdict, why, judged_at, late_verdict, late_why, late_at FROM recovery"
+        " ORDER BY act_id DESC LIMIT ?",
+        (_NEWEST_RECOVERIES,),
+    ).fetchall()
+    return tuple(
+        PastRecovery(
+            act=row[0], verdict=_verdict(row[1]), why=row[2], judged_at=row[3], late_verdict=_verdict(row[4]),
+            late_why=row[5], late_at=row[6],
+        )
+        for row in reversed(found)
+    )  # fmt: skip
+
+
+def _verdict(text: str) -> Any:
+    """What a newer version calls otherwise is not judged again, and is no recovery."""
+    return text if text in ("", *get_args(RecoveryVerdict)) else "cannot-know"
 
 
 def _switches(db: sqlite3.Connection) -> list[Switch]:

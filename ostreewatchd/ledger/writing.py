@@ -9,14 +9,14 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Optional
 
 import msgspec
 
 from ostreewatchd.ledger import rows
 from ostreewatchd.ledger.file import PATH, LedgerError, hint, is_corrupt, open_or_create, put_aside
 from ostreewatchd.ledger.pausing import with_pause
-from ostreewatchd.model import History, Plan, Refusal, Step, Switch
+from ostreewatchd.model import History, Plan, RecoveryVerdict, Refusal, Sample, Step, Switch
 
 _KEPT_ACTS = 1000
 _KEPT_RUNS = 1000
@@ -195,3 +195,32 @@ class Ledger:
             self._db.execute("DELETE FROM refusal")
             self._db.executemany("INSERT INTO refusal (run_id, told_at, refusal) VALUES (?, ?, ?)", told)
         return tuple(news)
+
+    def remember_before(self, act: int, sample: Sample) -> None:
+        """Write what the node was like before an act that restarts its runtime. Raises LedgerError."""
+        with self._written():
+            self._db.execute(
+                "INSERT OR REPLACE INTO recovery (act_id, before) VALUES (?, ?)", (act, rows.encode(sample))
+            )
+            self._db.execute("DELETE FROM recovery WHERE act_id <= ?", (act - _KEPT_ACTS,))
+
+    def before(self, act: int) -> Optional[Sample]:
+        """What was remembered; None if nothing was, or nothing that this version can read. Raises LedgerError."""
+        try:
+            row = self._db.execute("SELECT before FROM recovery WHERE act_id = ?", (act,)).fetchone()
+        except sqlite3.Error as error:
+            raise LedgerError(hint(self.path, error)) from error
+        try:
+            return msgspec.json.decode(row[0], type=Sample) if row is not None and row[0] else None
+        except msgspec.MsgspecError:
+            return None
+
+    def recovered(self, act: int, verdict: RecoveryVerdict, why: str, *, late: bool) -> None:
+        """Write how the node came back from an act: at first, or minutes afterwards. Raises LedgerError."""
+        columns = ("late_verdict", "late_why", "late_at") if late else ("verdict", "why", "judged_at")
+        with self._written():
+            self._db.execute("INSERT OR IGNORE INTO recovery (act_id) VALUES (?)", (act,))
+            self._db.execute(
+                f"UPDATE recovery SET {' = ?, '.join(columns)} = ? WHERE act_id = ?",
+                (verdict, rows.text(why), self._clock.wall(), act),
+            )

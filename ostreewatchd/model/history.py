@@ -76,6 +76,19 @@ class PastAct(Record, frozen=True, kw_only=True):
     sandbox-will-not-start, still-stale."""
 
 
+class PastRecovery(Record, frozen=True, kw_only=True):
+    """How the node came back from an act that restarted its runtime. A verdict is empty until it is judged."""
+
+    act: int
+    verdict: Literal["", "recovered", "not-yet", "cannot-know"] = ""
+    why: str = ""
+    judged_at: float = 0.0
+    late_verdict: Literal["", "recovered", "not-yet", "cannot-know"] = ""
+    """Minutes afterwards."""
+    late_why: str = ""
+    late_at: float = 0.0
+
+
 class Pause(Record, frozen=True, kw_only=True):
     """A person's order to restart nothing for a while. In the boot in which it was made its end is told by
     CLOCK_BOOTTIME, which no clock step moves; after a reboot by the wall clock, and at the latest when the host has
@@ -118,5 +131,7 @@ class History(Record, frozen=True, kw_only=True):
     """The one before it."""
     acts: tuple[PastAct, ...] = ()
     """Newest last; bounded, but all of `switch` and all without an outcome."""
+    recoveries: tuple[PastRecovery, ...] = ()
+    """Of the newest acts that restarted a runtime, newest last."""
     pause: Optional[Pause] = None
     """The pause that was ordered last; it may be over."""

@@ -18,9 +18,11 @@ from ostreewatchd.ledger import PATH, Ledger, LedgerError
 from ostreewatchd.model import Exit, Refusal, Settings, all_exits
 from ostreewatchd.observe.host import HostGone, this_boot
 from ostreewatchd.observe.own_tree import stale_watcher
+from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.peers.systemd import SystemdError
 from ostreewatchd.remediation import told
 from ostreewatchd.remediation.loop import Did, Result, remediate, without_ledger
+from ostreewatchd.remediation.recovering import Recoverer, Seeing
 from ostreewatchd.remediation.world import RealWorld, World
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind, last_words
@@ -51,9 +53,16 @@ def _only_one(path: str) -> Iterator[None]:
 
 
 def run(
-    journal: Journal, config: Settings, ledger_path: str = PATH, *, told_path: str = told.PATH, world: World
+    journal: Journal,
+    config: Settings,
+    ledger_path: str = PATH,
+    *,
+    told_path: str = told.PATH,
+    world: World,
+    seeing: Optional[Seeing] = None,
 ) -> Result:
-    """A whole remediation, told to the journal. Raises HostGone and AlreadyRunning."""
+    """A whole remediation, told to the journal. `seeing`: with what the node's recovery from a restart of its runtime
+    is judged; None: it is not. Raises HostGone and AlreadyRunning."""
     result: Optional[Result] = None
     try:
         with _only_one(ledger_path + ".lock"), Ledger(ledger_path, this_boot()) as ledger:
@@ -61,6 +70,8 @@ def run(
                 journal.report(Kind.LEDGER_ASIDE, f"the ledger was corrupt and is now {ledger.set_aside}")
             number = ledger.begin_run()
             result = remediate(world, ledger, journal, config)
+            if seeing is not None:
+                result = _with_recovery(result, seeing, ledger, journal)
             news = ledger.end_run(number, result.status, result.summary, result.plan)
     except LedgerError as error:
         if result is None:
@@ -68,6 +79,18 @@ def run(
         news = _news(journal, result, result.ledger_problem or str(error), told_path)
     _tell(journal, result, news)
     return result
+
+
+def _with_recovery(result: Result, seeing: Seeing, ledger: Ledger, journal: Journal) -> Result:
+    """A node that has not recovered is an act that did not cure. Raises LedgerError and HostGone."""
+    boot, recoverer = this_boot(), Recoverer(seeing, ledger, journal)
+    well = recoverer.judge_restarts(boot)
+    if recoverer.is_due(boot):
+        try:
+            seeing.come_back()
+        except PeerError as error:
+            journal.report(Kind.FAILED, f"the late look at the node's recovery is not arranged for: {error}")
+    return result if well else result._replace(status=Exit.NOT_CURED, summary=f"{result.summary}; NOT recovered")
 
 
 def _news(journal: Journal, result: Result, problem: str, told_path: str) -> tuple[Refusal, ...]:
@@ -128,7 +151,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     try:
         # What is wrong in the files the watcher tells, once, and not each remediation again.
         config, _ = settings.load()
-        result = run(journal, config, world=RealWorld(config))
+        world = RealWorld(config)
+        result = run(journal, config, world=world, seeing=world)
         _restart_stale_watcher(journal)
         return result.status
     except AlreadyRunning as error:

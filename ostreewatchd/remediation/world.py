@@ -7,12 +7,16 @@ import time
 from typing import Protocol
 
 from ostreewatchd.act import stop as acts
-from ostreewatchd.model import History, Settings, Snapshot, Step
+from ostreewatchd.act.unit import arm
+from ostreewatchd.model import History, Sample, Settings, Snapshot, Step
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.deep import DeepLook
 from ostreewatchd.observe.look import look
+from ostreewatchd.observe.recovery import Sampler
 from ostreewatchd.peers.aside import Aside
 from ostreewatchd.peers.hostmounts import HostMounts
+
+_LATE_TIMER = "ostreewatchd-late.timer"
 
 
 class World(Protocol):
@@ -35,6 +39,7 @@ class RealWorld:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._mounts = HostMounts()
+        self._sampler = Sampler(settings)
         self._aside = Aside()
 
     def look(self, history: History, *, deep: bool) -> Snapshot:
@@ -48,6 +53,16 @@ class RealWorld:
 
     def stop(self, step: Step, socket: str) -> str:
         return acts.stop(step, socket)
+
+    def sample(self) -> Sample:
+        """As Seeing of remediation.recovering, as are the next ones."""
+        return self._sampler.sample()
+
+    def come_back(self) -> None:
+        arm(_LATE_TIMER)
+
+    def boottime(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -26,6 +26,7 @@ PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot
 Step.kind Subject.kind Switch.root SystemView.state
 Change.action Change.rule ConfigFile.of Decision.action Program.role Runtime.kind
 CniReader.runtime CniReader.watch Credential.kind Credential.writer
+PastRecovery.late_verdict PastRecovery.verdict
 ContainerSeen.state PodSeen.phase Recovered.verdict Recovery.product Recovery.since_from Row.name Row.verdict
 UnitSeen.active UnitSeen.result UnitSeen.sub
 """
@@ -63,6 +64,7 @@ Snapshot.torn Step.because Step.larger Step.smaller Switch.fingerprint SystemVie
 Change.because ConfigFile.problem Decision.along Decision.larger Decision.smaller Runtime.cni_missing Runtime.flags
 Runtime.version Runtime.version_on_disk
 CniReader.problem Credential.problem
+PastRecovery.late_why PastRecovery.why
 ClusterSeen.problem CriSeen.problem CriSeen.version CriSeen.why KubeletSeen.health_problem KubeletSeen.problem
 KubeletSeen.unseen Recovered.alarm Recovered.cause Recovered.notes Row.because UnitSeen.problem
 """

@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional
 
 from ostreewatchd.model import (
     Finding,
+    History,
     Live,
     PastAct,
     Pause,
@@ -133,6 +134,17 @@ def when(moment: float) -> str:
 def act(one: PastAct) -> str:
     outcome = f"{one.outcome}: {one.proof}" if one.outcome else "no outcome yet"
     return printable(f"{when(one.intent_at)}  switch {one.switch_id}  {one.step} {one.subject}  {outcome}")
+
+
+def recovery(history: History, act: PastAct) -> list[str]:
+    """How the node came back from an act, at first and minutes afterwards; nothing where that was not judged."""
+    known = next((one for one in history.recoveries if one.act == act.id), None)
+    found = []
+    if known is not None and known.verdict:
+        found.append(f"{when(known.judged_at)}  the node: {known.verdict} {known.why}")
+    if known is not None and known.late_verdict:
+        found.append(f"{when(known.late_at)}  the node, later: {known.late_verdict} {known.late_why}")
+    return [printable(line.rstrip()) for line in found]
 
 
 def problem(one: Problem) -> str:

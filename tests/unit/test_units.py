@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from ostreewatchd.judge.recovery.kubelet import PLEG_STALE
+from ostreewatchd.remediation.recovering import LATE as LATE_LOOK
+
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = ROOT / "systemd"
 WATCHER, REMEDIATION, PATH = "ostreewatchd.service", "ostreewatchd-remediate.service", "ostreewatchd-remediate.path"
+LATE = "ostreewatchd-late.timer"
 WANTED = "/run/ostreewatchd/wanted"
 
 # Ten times the score, as --threshold= counts. Measured on systemd 252: 0.9 and 2.1.
@@ -81,7 +85,7 @@ def programs(unit: str) -> list[str]:
 
 
 @analyze
-@pytest.mark.parametrize("unit", [WATCHER, REMEDIATION, PATH])
+@pytest.mark.parametrize("unit", [WATCHER, REMEDIATION, PATH, LATE])
 def test_systemd_finds_no_fault(unit: str, image: Path) -> None:
     done = run("systemd-analyze", "verify", f"--root={image}", "--man=no", "--generators=no", unit)
     said = [line for line in (done.stdout + done.stderr).splitlines() if "ostreewatchd" in line]
@@ -173,7 +177,7 @@ def test_one_command_starts_it_all() -> None:
     relations = settings(WATCHER, "Unit")
     assert relations["Wants"] == relations["After"] == [PATH]
     assert settings(PATH, "Unit")["PartOf"] == [WATCHER]
-    assert settings(PATH, "Install") == settings(REMEDIATION, "Install") == {}
+    assert settings(PATH, "Install") == settings(REMEDIATION, "Install") == settings(LATE, "Install") == {}
 
 
 def test_the_wish() -> None:
@@ -211,3 +215,11 @@ def test_the_network() -> None:
 @pytest.mark.parametrize("unit", [WATCHER, REMEDIATION])
 def test_no_core_has_a_token_in_it(unit: str) -> None:
     assert settings(unit)["LimitCORE"] == ["0"]
+
+
+def test_the_late_look_comes_when_it_is_due_and_can_be_ordered_again() -> None:
+    timer = settings(LATE, "Timer")
+    assert timer["Unit"] == [REMEDIATION] and timer["RemainAfterElapse"] == ["no"]
+    (after,) = timer["OnActiveSec"]
+    # It is ordered after the restart was judged, which is after the restart.
+    assert PLEG_STALE < LATE_LOOK < float(after.removesuffix("s")) < 300

@@ -7,6 +7,9 @@ from typing import Optional
 
 from ostreewatchd.model import History, PastAct
 
+RESTART = "restart-unit"
+"""The step of an act that restarts a unit."""
+
 
 def last_restart(history: History, boot_id: str, unit: str) -> Optional[PastAct]:
     """The newest restart of the unit in this boot that the ledger has; None if it has none, or what was intended is
@@ -14,7 +17,7 @@ def last_restart(history: History, boot_id: str, unit: str) -> Optional[PastAct]
     mine = [
         act
         for act in history.acts
-        if act.subject.kind == "unit"
+        if act.step == RESTART
         and act.subject.unit == unit
         and act.boot_id == boot_id
         and act.outcome not in ("not-done", "not-needed")
