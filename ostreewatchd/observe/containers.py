@@ -5,7 +5,7 @@ the runtime: mount namespaces, cgroups, runtime bundles, and the names below /va
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from typing import NamedTuple, Optional
 
 import msgspec
@@ -49,7 +49,8 @@ class _Known(NamedTuple):
     """Where in the container kubelet's own binds are."""
     table: Optional[int] = None
     """Stands for its mountinfo, where that is small: a container may mount in its own namespace. Of a large one (it
-    has the host's `/`) only `moving` tells; what it mounts at other places is seen when all is looked at anew."""
+    has the host's `/`) only `moving` tells; what it mounts at other places is seen when all is looked at anew. Of one
+    that holds nothing it matters only where that may go into any mount namespace."""
     devices: frozenset[int] = frozenset()
     """On the ways to its paths, where `table` is None: another one may be of a filesystem that does not answer."""
     again: bool = False
@@ -118,7 +119,8 @@ class ContainerLooker:
         standing = daemons(self._processes.helpers, host, platform)
         roots = Roots(host, standing, self._aside)
         watched = (*_WATCHED_TREES, *cni_directories)
-        looker = _Look(host, owners, roots, self._remember, watched, platform.links, problems)
+        mighty = self._processes.mighty
+        looker = _Look(host, owners, roots, self._remember, mighty, watched, platform.links, problems)
         machines = vm_sandboxes(self._processes.helpers, host, owners, self._vm_sandboxes)
         no_new_mounts = host.table.mounts.leading == self._leading
         if looker.shape != self._shape:
@@ -145,12 +147,10 @@ class ContainerLooker:
 
 
 def _is_unmoved(process: ContainerProcess, known: _Known) -> bool:
-    if known.container is None:
-        return True
     try:
         if known.table is not None and hash(proc.read(process.pid, "mountinfo")) != known.table:
             return False
-        if not known.moving:
+        if known.container is None or not known.moving:
             return True
         root = proc.root(process.pid)
         if root is None:
@@ -172,6 +172,7 @@ class _Look:
         owners: Owners,
         roots: Roots,
         remember: bool,
+        mighty: Set[str],
         watched: Sequence[str],
         links: Sequence[MovingLink],
         problems: list[Problem],
@@ -180,6 +181,7 @@ class _Look:
         self._watched = watched
         self._problems = problems
         self._remember = remember
+        self._mighty = mighty
         self._places = Places(host, watched, problems, links)
         self._owners = owners
         self.shape = (tuple(watched), self._places.shape)
@@ -211,7 +213,9 @@ class _Look:
         mounts = self._places.mounts(data)
         receives = self._remember and receives_mounts(data)
         if not mounts:
-            return _Known(None, receives)
+            # The number of a mount namespace that it left may be that of the one that it made next.
+            watch = process.container_id in self._mighty and len(data) <= _SMALL
+            return _Known(None, receives, table=hash(data) if watch else None)
         stat = proc.stat(process.pid)
         if stat is None:
             return None

@@ -58,7 +58,7 @@ class Processes:
         self._containers: dict[str, ContainerProcess] = {}
         self._members: dict[int, str] = {}
         """The container by pid."""
-        self._mighty: set[str] = set()
+        self.mighty: set[str] = set()
         """Containers whose first process may go into any mount namespace."""
 
     def look(
@@ -105,9 +105,9 @@ class Processes:
                 continue
             if first is None:
                 continue
-            self._mighty.discard(container_id)
+            self.mighty.discard(container_id)
             if is_mighty:
-                self._mighty.add(container_id)
+                self.mighty.add(container_id)
             if first.doubt:
                 doubtful.append(first)
                 self._containers.pop(container_id, None)
@@ -181,7 +181,7 @@ class Processes:
         """Judge all anew at the next look."""
         for pid in list(self._held):
             self._release(pid)
-        self._containers, self._mighty = {}, set()
+        self._containers, self.mighty = {}, set()
 
     def close(self) -> None:
         self.forget()
@@ -208,7 +208,7 @@ class Processes:
         if self._ended is None:
             return
         if not self._held:
-            self._containers, self._members, self._mighty = {}, {}, set()
+            self._containers, self._members, self.mighty = {}, {}, set()
             return
         ended = {fd for fd, _ in self._ended.poll(0, len(self._held))}
         if ended:
@@ -217,14 +217,14 @@ class Processes:
         # A container whose first process ended, or could not be held, is judged anew by those who live on.
         # Who holds nothing of the host's tree and lacks the capability gets nothing of it by moving: in a user
         # namespace of its own it can but copy the mounts that it has (user_namespaces(7)).
-        held, asked = self._held, self._mighty | holders
+        held, asked = self._held, self.mighty | holders
         lost = {
             container_id
             for container_id, one in self._containers.items()
             if one.pid not in held or (container_id in asked and _has_moved(one))
         }
         if lost:
-            self._mighty -= lost
+            self.mighty -= lost
             self._containers = {key: one for key, one in self._containers.items() if key not in lost}
             self._release_all(lost)
 
