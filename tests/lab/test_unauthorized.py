@@ -20,6 +20,7 @@ from tests.lab.witness import (
     findings,
     healed,
     instances,
+    refused,
     untouched,
 )
 
@@ -130,8 +131,12 @@ def test_silent_bypass(shared: Cluster, node: Node, writers: list[str]) -> None:
     _product(node, "start")
     healed(node, before, others)
     assert _stale_watches(node) == [("containerd.service", "/etc/cni/net.d")]
+    said = node.wait(lambda: refused(node, "runtime-is-stale"), 20, "the remediation says what is owed")["MESSAGE"]
+    assert "it has loaded cni-loopback, lab, and the directory names multus-cni-network first (00-multus.conf)" in said
+    assert _starts_without_interface(shared, "still-bypassing"), "a restart of the runtime is a person's to order"
     node.sh(["systemctl", "restart", "containerd"])
     assert _stale_watches(node) == []
+    assert facts(node, "plan")["refusals"] == []
     _next_pod_has_its_interface(shared, "no-bypass")
 
 
