@@ -31,8 +31,9 @@ def test_containerd_is_restarted_by_hand(shared_node: Node) -> None:
         node.apply_pod(manifest)
     for name in ("calico-node", "plain"):
         node.wait_pod(name)
-    status, before = gate(node, "--wait", "--timeout", "40s")
-    assert (status, before["verdict"]) == (0, "recovered"), before["cause"]
+    # One look will do for a record; that it is not enough for a verdict is said.
+    status, before = gate(node, "--timeout", "0s")
+    assert (status, before["cause"]) == (1, "all good, for 0 of 10 s")
     node.sh("cat >/tmp/before.json", input=json.dumps(before))
 
     node.sh(["systemctl", "restart", "containerd"])
@@ -74,13 +75,16 @@ def test_a_pod_fails(shared_node: Node) -> None:
     node.remove_pod("failing")
 
 
-def test_the_runtime_is_gone(shared_node: Node) -> None:
+def test_the_runtime_is_ready_and_knows_nothing(shared_node: Node) -> None:
+    """Last: containerd has lost its database, and kubelet is held, so that it makes no pod anew."""
     node = shared_node
-    node.sh(["systemctl", "stop", "containerd"])
-    try:
-        status, answer = gate(node)
-        assert status == 1 and verdicts(answer)["runtime-unit"] == verdicts(answer)["runtime-ready"] == "bad"
-        people = node.sh(["ostreewatchctl", "gate"], check=False).stdout
-        assert "not recovered" in people and "bad     runtime-unit    containerd.service is inactive" in people
-    finally:
-        node.sh(["systemctl", "start", "containerd"])
+    node.sh("systemctl kill --signal=STOP kubelet && systemctl stop containerd")
+    status, answer = gate(node)
+    assert status == 1 and verdicts(answer)["runtime-unit"] == verdicts(answer)["runtime-ready"] == "bad"
+    assert "containerd.service is inactive" in answer["cause"]
+
+    node.sh("rm /var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db && systemctl start containerd")
+    status, answer = gate(node)
+    assert status == 1 and verdicts(answer)["runtime-unit"] == verdicts(answer)["runtime-ready"] == "good"
+    assert verdicts(answer)["pods-known"] == verdicts(answer)["kubelet-health"] == "bad"
+    assert "ready and knows none of its pods" in answer["alarm"]
