@@ -14,7 +14,7 @@ from ostreewatchd.cli import explainhost
 from ostreewatchd.cli.world import from_argument, json_argument, may_be_owed, see
 from ostreewatchd.judge import RULES
 from ostreewatchd.judge.rule import subject_of
-from ostreewatchd.model import Exit, Finding, Plan, Refusal, Subject
+from ostreewatchd.model import Exit, Finding, Plan, Refusal, Snapshot, Subject
 from ostreewatchd.plan import LARGER, SMALLER, plan
 from ostreewatchd.report import words
 from ostreewatchd.report.jsontext import json_text
@@ -23,7 +23,7 @@ from ostreewatchd.report.printable import printable
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "subject", help="namespace/pod/container, a part of it, the start of a container's id, or `host`"
+        "subject", help="namespace/pod/container, a part of it, the start of a container's id, a unit, or `host`"
     )
     json_argument(parser)
     from_argument(parser)
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         return explainhost.run(snapshot, findings, as_json=options.json)
     mine = [finding for finding in findings if matches(finding.subject, options.subject)]
     if not mine:
-        subjects = [subject_of(one) for one in snapshot.containers]
+        subjects = [*map(subject_of, snapshot.containers), *_units(snapshot)]
         known = sorted({str(one) for one in subjects} | {str(finding.subject) for finding in findings})
         if any(matches(one, options.subject) for one in subjects):
             fresh = (
@@ -64,6 +64,13 @@ def run(options: argparse.Namespace) -> int:
         return Exit.OWED
     may_be = any(may_be_owed(snapshot, finding) for finding in mine)
     return Exit.COULD_NOT_KNOW if may_be else Exit.NOTHING_OWED
+
+
+def _units(snapshot: Snapshot) -> Iterator[Subject]:
+    runtime = snapshot.node_runtime
+    for service in (runtime.service, runtime.kubelet) if runtime is not None else ():
+        if service is not None:
+            yield Subject(kind="unit", unit=service.unit)
 
 
 def matches(subject: Subject, text: str) -> bool:
@@ -95,7 +102,7 @@ def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
         rule = rules[finding.rule]
         yield from _about(finding)
         for line in finding.evidence:
-            yield f"    mount of the {line}"
+            yield f"    {line}" if finding.subject.kind == "unit" else f"    mount of the {line}"
         yield f"  verdict  {finding.verdict}, {'owed' if finding.owed else 'nothing due'}: {finding.reason}"
         yield f"  rule     {finding.rule}: {rule.proves}"
         yield f"  source   {rule.source}"
@@ -103,15 +110,17 @@ def explain(findings: Iterable[Finding], made: Plan) -> Iterator[str]:
         yield from _step(finding, made)
         if finding.verdict == "stale":
             step = next((one for one in (*made.steps, *made.would) if one.subject == finding.subject), None)
-            yield f"  smaller  {step.smaller if step else SMALLER}"
-            yield f"  larger   {step.larger if step else LARGER}"
+            if step is not None or finding.subject.kind == "container":
+                yield f"  smaller  {step.smaller if step else SMALLER}"
+                yield f"  larger   {step.larger if step else LARGER}"
 
 
 def _about(finding: Finding) -> Iterator[str]:
     subject = finding.subject
     if subject.kind != "container":
         yield str(subject)
-        yield f"  {finding.path}"
+        if finding.path:
+            yield f"  {finding.path}"
         return
     yield f"{subject}  (container {subject.container_id[:12]}, pod UID {subject.pod_uid})"
     yield f"  {finding.path}, in the container {finding.inside}"
@@ -125,6 +134,8 @@ def _step(finding: Finding, made: Plan) -> Iterator[str]:
             how = f" (grace {step.grace} s)" if step.kind == "stop-container" else ""
             held = "" if step in made.steps else "held back: "
             yield f"  step     {held}{step.kind.replace('-', ' ')}{how}: {step.because}"
+            if step.subject.kind == "unit":
+                continue
             yield "           preStop hooks do not run: they are kubelet's, and kubelet is not asked"
     for refusal in _refusals(finding, made):
         at = f" ({words.when(refusal.ends_at)})" if refusal.ends_at is not None else ""

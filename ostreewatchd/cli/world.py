@@ -20,7 +20,9 @@ from ostreewatchd.model import (
     Daemon,
     Exit,
     Finding,
+    History,
     KubeletView,
+    Live,
     Plan,
     RpmOstreeView,
     RuntimeView,
@@ -105,11 +107,11 @@ class _Asker:
     """Asks systemd, runtime and kubelet, unless this installation is not whole (as it is where a switch took the tree
     away): what of them is missing may be missed only when they are used. The rest of the look holds."""
 
-    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers:
+    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History) -> Answers:
         try:
             from ostreewatchd.observe.deep import DeepLook
 
-            return DeepLook().ask(host, platform, daemons)
+            return DeepLook().ask(host, platform, daemons, live, history)
         except ImportError as error:
             problem = f"not asked, as this installation is not whole: {error}"
             from ostreewatchd.observe.look import Answers

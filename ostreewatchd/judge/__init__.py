@@ -7,6 +7,7 @@ import msgspec
 
 from ostreewatchd.judge import (
     replaced_file,
+    runtime_is_behind,
     runtime_namespace,
     runtime_watch,
     stale_certificates,
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     replaced_file.rule,
     runtime_namespace.rule,
     runtime_watch.rule,
+    runtime_is_behind.rule,
     stale_certificates.rule,
     vm_sandbox.rule,
     diverged.rule,

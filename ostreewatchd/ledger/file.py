@@ -45,6 +45,9 @@ _TABLES = {
         "intent_boottime REAL NOT NULL DEFAULT 0",
         "boot_id TEXT NOT NULL DEFAULT ''",
         "failure TEXT NOT NULL DEFAULT ''",
+        "invocation TEXT NOT NULL DEFAULT ''",
+        "successor TEXT NOT NULL DEFAULT ''",
+        "done_boottime REAL NOT NULL DEFAULT 0",
     ),
     "run": (
         "id INTEGER PRIMARY KEY AUTOINCREMENT",

@@ -13,7 +13,7 @@ import msgspec
 
 from ostreewatchd.model import History, OutcomeName, PastAct, PastRecovery, RecoveryVerdict, Refusal, Subject, Switch
 
-VERSION = 3
+VERSION = 4
 """PRAGMA user_version: counted up with each column that is added."""
 _NEWEST_ACTS = 200
 _MOST_ACTS = 5000
@@ -108,7 +108,10 @@ def _acts(db: sqlite3.Connection, current: str, newer: bool) -> tuple[PastAct, .
     """The newest acts; and, however old, those of the current switch and those without an outcome: a limit must not
     make them undone."""
     present = _columns(db, "act")
-    later = (("intent_boottime", "0.0"), ("boot_id", "''"), ("failure", "''"))
+    later = (
+        ("intent_boottime", "0.0"), ("boot_id", "''"), ("failure", "''"), ("invocation", "''"), ("successor", "''"),
+        ("done_boottime", "0.0"),
+    )  # fmt: skip
     columns = ", ".join(name if name in present else default for name, default in later)
     found = db.execute(
         "SELECT id, switch_id, step, subject, because, intent_at, outcome, outcome_at, proof, " + columns + " FROM act"
@@ -138,6 +141,9 @@ def _act(row: tuple[Any, ...], newer: bool) -> PastAct:
         intent_boottime=row[9],
         boot_id=row[10],
         failure=row[11],
+        invocation=row[12],
+        successor=row[13],
+        done_boottime=row[14],
     )
 
 

@@ -135,8 +135,8 @@ class Ledger:
         """Write the intent, durably, and return its id. Raises LedgerError: then the act must not be done."""
         with self._written():
             cursor = self._db.execute(
-                "INSERT INTO act (switch_id, step, subject, because, intent_at, intent_boottime, boot_id)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO act (switch_id, step, subject, because, intent_at, intent_boottime, boot_id, invocation)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     switch.id,
                     step.kind,
@@ -145,6 +145,7 @@ class Ledger:
                     self._clock.wall(),
                     self._clock.boottime(),
                     self._boot_id,
+                    step.invocation,
                 ),
             )
             act = cursor.lastrowid
@@ -158,6 +159,15 @@ class Ledger:
         if act is None:
             raise LedgerError(f"{self.path}: the intent was not stored")
         return act
+
+    def restarted(self, act: int, successor: str) -> None:
+        """Write which start of a unit came after the one that the act was to end, now that its job has ended. Raises
+        LedgerError."""
+        with self._written():
+            self._db.execute(
+                "UPDATE act SET successor = ?, done_boottime = ? WHERE id = ?",
+                (successor, self._clock.boottime(), act),
+            )
 
     def conclude(self, act: int, outcome: str, proof: str, failure: str = "") -> None:
         """Write how an act ended; `failure` names what kept it from curing. Raises LedgerError."""

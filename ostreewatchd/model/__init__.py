@@ -62,18 +62,17 @@ from ostreewatchd.model.recovery import (
     UnitSeen,
 )
 from ostreewatchd.model.runtimes import (
-    Change,
     ConfigFile,
     Decision,
     Handler,
     InFlight,
     Program,
     Runtime,
-    RuntimeAction,
     RuntimeKind,
     Service,
 )
 from ostreewatchd.model.settings import (
+    Lock,
     Mode,
     Settings,
     Window,
@@ -99,9 +98,11 @@ from ostreewatchd.model.snapshot import (
     Snapshot,
 )
 from ostreewatchd.model.verdicts import (
+    Change,
     Finding,
     Plan,
     Refusal,
+    RuntimeAction,
     Seen,
     Step,
     Verdict,
@@ -140,6 +141,7 @@ __all__ = [
     "Inside",
     "KubeletView",
     "Live",
+    "Lock",
     "Mode",
     "Node",
     "Ostree",

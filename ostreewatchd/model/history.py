@@ -39,7 +39,7 @@ class Subject(Record, frozen=True, kw_only=True):
     @property
     def key(self) -> tuple[str, str]:
         """What a restart is counted by: a restarted container has another id and is the same subject."""
-        return (self.pod_uid, self.container)
+        return ("", self.unit) if self.kind == "unit" else (self.pod_uid, self.container)
 
 
 class Switch(Record, frozen=True, kw_only=True):
@@ -73,7 +73,13 @@ class PastAct(Record, frozen=True, kw_only=True):
     """The boot whose CLOCK_BOOTTIME that is; empty: an older version wrote it."""
     failure: str = ""
     """What kept it from curing, where `outcome` is `not-cured`: container-will-not-stop, container-will-not-start,
-    sandbox-will-not-start, still-stale."""
+    sandbox-will-not-start, still-stale, unit-will-not-start."""
+    invocation: str = ""
+    """Of a unit: systemd's InvocationID of the start that the act was to end."""
+    successor: str = ""
+    """And of the start that came after it; empty: not known yet."""
+    done_boottime: float = 0.0
+    """CLOCK_BOOTTIME at which the unit's job had ended; 0: not known."""
 
 
 class PastRecovery(Record, frozen=True, kw_only=True):

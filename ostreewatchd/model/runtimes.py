@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import Literal, Optional
 
 from ostreewatchd.model.record import Record
-from ostreewatchd.model.verdicts import Refusal
+from ostreewatchd.model.verdicts import Change, Refusal, RuntimeAction
 
 RuntimeKind = Literal["crio", "containerd", "k3s", "rke2", "microk8s", "k0s"]
 """Beside the two runtimes the programs that have one as a part of them."""
 ConfigOf = Literal["runtime", "registries", "policy", "cni", "hooks", "kubelet"]
-RuntimeAction = Literal["nothing", "reload", "restart", "drain-and-reboot"]
-"""From the smallest to the largest. The last one is only recommended."""
+
+
+CLOCKS_APART = 1.0
+"""Seconds. A start is known to a tick, in another clock than a file's change: closer than this is no order, and a
+restart too many is the smaller harm."""
 
 
 class Handler(Record, frozen=True, kw_only=True):
@@ -42,6 +45,10 @@ class ConfigFile(Record, frozen=True, kw_only=True):
     settings: Optional[tuple[str, ...]] = None
     """Settings in it that are others than the running process has read (`crio.runtime.log_level`); empty: none. None:
     what it has read is not known."""
+    partly: bool = False
+    """It has settings of which it is not known whether the process has them so; `settings` has the others."""
+    other_tree: bool = False
+    """It is seen through a mount that was made over it since the boot: another file, whatever is in it."""
     problem: str = ""
     """Why a start would end at this file, with its line."""
 
@@ -55,6 +62,8 @@ class Program(Record, frozen=True, kw_only=True):
     same: Optional[bool]
     """Whether its content is what the process has of it. By identity all differ behind an overlay, and none is marked
     as deleted. None: not known."""
+    changed_at: Optional[float] = None
+    """When what the path has now came to be."""
 
 
 class Service(Record, frozen=True, kw_only=True):
@@ -65,6 +74,12 @@ class Service(Record, frozen=True, kw_only=True):
     """None: not known."""
     ready: bool
     """It has said READY=1 and answers."""
+    invocation: str = ""
+    """systemd's InvocationID, in hexadecimal: another one with each start, whoever asked for it. Empty: not known."""
+    reloaded_at: Optional[float] = None
+    """When it was told last to read its configuration anew, if that was after its start; None: it was not."""
+    busy: bool = False
+    """systemd has a job for its unit, which is somebody else's."""
     needs_daemon_reload: bool = False
     """systemd's NeedDaemonReload: unit file or drop-ins are newer than what it has loaded."""
     unit_changed_at: Optional[float] = None
@@ -75,6 +90,22 @@ class Service(Record, frozen=True, kw_only=True):
     """Whether its mount namespace has the host's /usr; None: not known."""
     held_at: str = ""
     """The file at which its mount namespace is held for whoever joins it (kubens): a restart joins it again."""
+
+    def has_seen(self, changed_at: Optional[float]) -> Optional[bool]:
+        """Whether what is so since then was so when the process was started; None: not known."""
+        if changed_at is None or self.started_at is None:
+            return None
+        return changed_at + CLOCKS_APART <= self.started_at
+
+    @property
+    def changed_at(self) -> Optional[float]:
+        """When anything of what it was started from became what it is, for the last time; None: of some it is not
+        known."""
+        config = [one.changed_at for one in self.config]
+        programs = [one.changed_at for one in self.programs if one.same is False]
+        moments = [*config, *programs, *([self.unit_changed_at] if self.unit_changed_at is not None else [])]
+        known = [one for one in moments if one is not None]
+        return max(known, default=0.0) if len(known) == len(moments) else None
 
 
 class InFlight(Record, frozen=True, kw_only=True):
@@ -119,18 +150,6 @@ class Runtime(Record, frozen=True, kw_only=True):
     """None: it is a part of the same program, or there is none."""
     kubelet_goes_along: bool = False
     """Its unit Requires= the runtime's, BindsTo= it or is PartOf= it: a restart is propagated (systemd.unit(5))."""
-
-
-class Change(Record, frozen=True, kw_only=True):
-    """Something that is another thing than the process has, and what makes it take effect."""
-
-    rule: str
-    action: RuntimeAction
-    because: str
-    daemon_reload: bool = False
-    """Before the action."""
-    unknown: bool = False
-    """Whether it is another thing is not known: nothing is done for it."""
 
 
 class Decision(Record, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ from typing import Literal
 from ostreewatchd.model.record import Record
 
 Mode = Literal["heal", "observe"]
+Lock = Literal["", "none"]
+"""What keeps two nodes from restarting their runtimes at once. Empty: nothing is configured, and none is restarted."""
 
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -42,6 +44,8 @@ class Settings(Record, frozen=True, kw_only=True):
     """Restarts that one switch may cost."""
     per_hour: int = 40
     """Restarts in an hour, whatever the switch."""
+    lock: Lock = ""
+    """What must be held before a runtime is restarted."""
     windows: tuple[Window, ...] = ()
     """Outside of these nothing is restarted. Empty: always allowed."""
     kubelet_token: str = ""

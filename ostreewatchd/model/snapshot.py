@@ -10,6 +10,7 @@ from ostreewatchd.model.credential import ClockStep, Credential
 from ostreewatchd.model.history import History, Pause
 from ostreewatchd.model.host import Flag, Live, Ostree
 from ostreewatchd.model.record import Record
+from ostreewatchd.model.runtimes import Runtime
 from ostreewatchd.model.settings import Settings
 from ostreewatchd.model.sight import Container, Daemon, Reference, VmSandbox, is_of_one_container
 from ostreewatchd.model.views import KubeletView, RpmOstreeView, RuntimeView, SystemView
@@ -69,6 +70,9 @@ class Snapshot(Record, frozen=True, kw_only=True):
     system: Optional[SystemView] = None
     runtime: Optional[RuntimeView] = None
     """None: not asked (the watcher never asks)."""
+    node_runtime: Optional[Runtime] = None
+    """What the runtime and kubelet were started from, against what is there now. None: not looked at, or there is no
+    such unit."""
     kubelet: Optional[KubeletView] = None
     rpm_ostree: Optional[RpmOstreeView] = None
     """As it was asked for this look; in the watcher's, as it was when its signals came last. None: neither."""

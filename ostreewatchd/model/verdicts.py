@@ -12,6 +12,22 @@ Verdict = Literal["fresh", "stale", "unknown", "wrong"]
 """`wrong`: no matter of fresh or stale, but a state of the host that contradicts itself or is about to do harm."""
 
 
+RuntimeAction = Literal["nothing", "reload", "restart", "drain-and-reboot"]
+"""From the smallest to the largest. The last one is only recommended."""
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """Something that is another thing than the process has, and what makes it take effect."""
+
+    rule: str
+    action: RuntimeAction
+    because: str
+    daemon_reload: bool = False
+    """Before the action."""
+    unknown: bool = False
+    """Whether it is another thing is not known: nothing is done for it."""
+
+
 class Seen(Record, frozen=True, kw_only=True):
     """An identity with the deployment that it belongs to, as findings show it."""
 
@@ -35,12 +51,14 @@ class Finding(Record, frozen=True, kw_only=True):
     reason: str
     remedy: str
     evidence: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    """Of a unit: what it has not taken over."""
 
 
 class Step(Record, frozen=True, kw_only=True):
     """One act."""
 
-    kind: Literal["stop-container", "stop-sandbox"]
+    kind: Literal["stop-container", "stop-sandbox", "restart-unit", "reload-unit"]
     subject: Subject
     sandbox_id: str
     attempt: Optional[int]
@@ -51,6 +69,14 @@ class Step(Record, frozen=True, kw_only=True):
     because: str
     smaller: str
     larger: str
+    invocation: str = ""
+    """Of a unit, the start that the step ends: another one is somebody else's, and is not ended for it."""
+    daemon_reload: bool = False
+    """Before it systemd reads its unit files anew."""
+    along: tuple[str, ...] = ()
+    """What else ends and starts with it."""
+    kubelet: str = ""
+    """kubelet's unit: where it ran before and a restart of the runtime has left it down, it is started."""
 
 
 class Refusal(Record, frozen=True, kw_only=True):

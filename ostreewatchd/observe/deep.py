@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from ostreewatchd.model import Daemon, RuntimeContainer, RuntimePod, RuntimeView, SystemView
+from ostreewatchd.model import Daemon, History, Live, RuntimeContainer, RuntimePod, RuntimeView, SystemView
 from ostreewatchd.observe import kubelet as kubelets
 from ostreewatchd.observe.host import Host
+from ostreewatchd.observe.inflight import in_flight
 from ostreewatchd.observe.look import Answers
+from ostreewatchd.observe.runtimes import RuntimeLook, Said
+from ostreewatchd.parse import bundle
 from ostreewatchd.peers import rpmostree
 from ostreewatchd.peers.cri.client import Runtime
 from ostreewatchd.peers.cri.types import RuntimeContainer as Listed
@@ -25,6 +28,7 @@ _DEADLINE = 3.0
 _BACK_OFF_LASTS = 900.0
 """Seconds: kubelet's 10 min, and room for a clock step."""
 _MAX_ENDS = 50
+_CRIO_BUNDLE = "/run/containers/storage/overlay-containers/{id}/userdata/config.json"
 
 # Of other people's labels and annotations only these are kept: the rest may hold anything.
 _LABELS = (
@@ -41,12 +45,43 @@ _SOURCE = "kubernetes.io/config.source"
 class DeepLook:
     """Asks the processes. `Deep` of observe.look."""
 
-    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers:
+    def __init__(self) -> None:
+        self._runtimes = RuntimeLook()
+
+    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History) -> Answers:
         kubelet = kubelets.find(host, platform, daemons)
         own = (kubelet.runtime_socket,) if kubelet is not None and kubelet.runtime_socket else ()
-        runtime = _runtime(own or platform.runtime_sockets)
+        pods = f"{kubelet.directory}/pods" if kubelet is not None else platform.pods
+        runtime, lists = _runtime(own or platform.runtime_sockets)
+        said = _said(lists, host, pods) if lists.answers else Said()
         view = kubelets.view(kubelet, host, platform, runtime)
-        return Answers(system=_system(), runtime=runtime, kubelet=view, rpm_ostree=rpmostree.ask())
+        return Answers(
+            system=_system(),
+            runtime=runtime,
+            kubelet=view,
+            rpm_ostree=rpmostree.ask(),
+            node_runtime=self._runtimes.look(host, platform, daemons, live, history, said, runtime.socket),
+        )
+
+
+class _Lists(NamedTuple):
+    """What a runtime answered, as it came."""
+
+    answers: bool = False
+    version: str = ""
+    configuration: str = ""
+    sandboxes: Sequence[Sandbox] = ()
+    containers: Sequence[Listed] = ()
+
+
+def _said(lists: _Lists, host: Host, pods: str) -> Said:
+    return Said(
+        answers=True,
+        version=lists.version,
+        configuration=lists.configuration,
+        used=tuple(sorted({_handler(host, one) for one in lists.sandboxes if one.ready})),
+        in_flight=in_flight(host, pods, lists.sandboxes, lists.containers),
+    )
 
 
 def _system() -> SystemView:
@@ -64,7 +99,7 @@ def _soft_reboots(systemd: Systemd) -> Optional[int]:
         return None  # Older than 254, and it has said its state.
 
 
-def _runtime(sockets: Sequence[str]) -> RuntimeView:
+def _runtime(sockets: Sequence[str]) -> tuple[RuntimeView, _Lists]:
     """The first of the sockets that answers; kubelet's own is the only one, where it names one."""
     problems: dict[str, str] = {}
     for socket in sockets:
@@ -73,10 +108,11 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
                 sandboxes, containers = runtime.sandboxes(), runtime.containers()
                 ends = _ends(runtime, sandboxes, containers)
                 networks = _networks(runtime)
+                version, configuration = runtime.version().version, _configuration(runtime)
         except PeerError as error:
             problems[socket] = str(error)
             continue
-        return RuntimeView(
+        view = RuntimeView(
             socket=socket,
             pods=tuple(
                 RuntimePod(
@@ -104,7 +140,26 @@ def _runtime(sockets: Sequence[str]) -> RuntimeView:
             ),
             networks=networks,
         )
-    return RuntimeView(socket="", problem="; ".join(_of_what_is_here(problems)))
+        return view, _Lists(True, version, configuration, sandboxes, containers)
+    return RuntimeView(socket="", problem="; ".join(_of_what_is_here(problems))), _Lists()
+
+
+def _configuration(runtime: Runtime) -> str:
+    try:
+        return runtime.configuration()
+    except PeerError:
+        return ""  # It has answered what it lists.
+
+
+def _handler(host: Host, sandbox: Sandbox) -> str:
+    """CRI-O lists some pods without their handler, and writes it into each sandbox's bundle."""
+    if sandbox.handler:
+        return sandbox.handler
+    try:
+        data = host.root.read(_CRIO_BUNDLE.format(id=sandbox.id), bundle.MAX_BYTES)
+        return bundle.handler(data)
+    except (OSError, bundle.BundleError):
+        return ""
 
 
 def _networks(runtime: Runtime) -> Optional[tuple[str, ...]]:

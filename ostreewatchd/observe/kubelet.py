@@ -11,6 +11,7 @@ from ostreewatchd.model import Daemon, KubeletView, RuntimeView, StaticPod
 from ostreewatchd.model.views import KubeletRefusal
 from ostreewatchd.observe.host import Host
 from ostreewatchd.parse import cgroup, kubeconfig, kubeletconfig, manifest
+from ostreewatchd.parse.flags import flags
 from ostreewatchd.parse.kubeletconfig import KubeletConfig
 from ostreewatchd.peers import http, proc
 from ostreewatchd.peers.paths import LIST_LIMIT
@@ -45,14 +46,14 @@ def find(host: Host, platform: Platform, daemons: Iterable[Daemon]) -> Optional[
         if daemon.kind != "kubelet":
             continue
         try:
-            stat, flags = proc.stat(daemon.pid), _flags(proc.command_line(daemon.pid))
+            stat, said = proc.stat(daemon.pid), flags(proc.command_line(daemon.pid))
         except proc.Unreadable:
             continue
         if stat is not None:
-            access = flags.get("kubeconfig") or flags.get("bootstrap-kubeconfig") or _embedded(host, platform)
-            directory = flags.get("root-dir") or Kubelet._field_defaults["directory"]
-            certificates = flags.get("cert-dir") or Kubelet._field_defaults["certificates"]
-            return Kubelet(daemon.pid, stat.start_ticks, access, _config(host, flags), directory, certificates)
+            access = said.get("kubeconfig") or said.get("bootstrap-kubeconfig") or _embedded(host, platform)
+            directory = said.get("root-dir") or Kubelet._field_defaults["directory"]
+            certificates = said.get("cert-dir") or Kubelet._field_defaults["certificates"]
+            return Kubelet(daemon.pid, stat.start_ticks, access, _config(host, said), directory, certificates)
     return None
 
 
@@ -96,16 +97,6 @@ def health(url: str) -> tuple[KubeletRefusal, str]:
     return "", ""
 
 
-def _flags(arguments: tuple[str, ...]) -> dict[str, str]:
-    """`--name=value` and `--name value`."""
-    found: dict[str, str] = {}
-    for argument, following in zip(arguments, (*arguments[1:], "")):
-        if argument.startswith("-"):
-            name, equals, value = argument.lstrip("-").partition("=")
-            found[name] = value if equals else following
-    return found
-
-
 def _embedded(host: Host, platform: Platform) -> str:
     """The kubeconfig of a kubelet that is a part of a larger program, which gives it no flag."""
     for path in platform.kubeconfigs:
@@ -117,11 +108,11 @@ def _embedded(host: Host, platform: Platform) -> str:
     return ""
 
 
-def _config(host: Host, flags: dict[str, str]) -> KubeletConfig:
+def _config(host: Host, said: dict[str, str]) -> KubeletConfig:
     """What holds: flags, then drop-ins (the last by name first), then the file. One that cannot be read says
     nothing: kubelet itself would not have started with it."""
-    config = kubeletconfig.from_flags(flags)
-    for path in (*reversed(_drop_ins(host, flags.get("config-dir", ""))), flags.get("config", "")):
+    config = kubeletconfig.from_flags(said)
+    for path in (*reversed(_drop_ins(host, said.get("config-dir", ""))), said.get("config", "")):
         if path.startswith("/"):
             try:
                 config = config.before(kubeletconfig.parse(host.root.read(path, kubeletconfig.MAX_BYTES)))

@@ -17,6 +17,7 @@ from ostreewatchd.model import (
     Node,
     Problem,
     RpmOstreeView,
+    Runtime,
     RuntimeView,
     Settings,
     Snapshot,
@@ -47,12 +48,15 @@ class Answers(NamedTuple):
     runtime: RuntimeView
     kubelet: KubeletView
     rpm_ostree: RpmOstreeView
+    node_runtime: Optional[Runtime] = None
 
 
 class Deep(Protocol):
     """What only the remediation and a person may ask: processes that answer."""
 
-    def ask(self, host: hosts.Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers: ...
+    def ask(
+        self, host: hosts.Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History
+    ) -> Answers: ...
 
 
 class Glance(NamedTuple):
@@ -116,7 +120,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     readers = cni_readers(host, platform, first.named, seen.daemons, seen.roots, looker.watches)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []
-    answers = deep.ask(host, platform, seen.daemons) if deep else None
+    answers = deep.ask(host, platform, seen.daemons, first.live, history) if deep else None
     return Snapshot(
         product=__version__,
         torn=torn,
@@ -142,6 +146,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         history=history,
         system=answers.system if answers else None,
         runtime=answers.runtime if answers else None,
+        node_runtime=answers.node_runtime if answers else None,
         kubelet=answers.kubelet if answers else None,
         rpm_ostree=answers.rpm_ostree if answers else None,
         problems=tuple((moved + seen.problems + trouble)[:_MAX_PROBLEMS]),

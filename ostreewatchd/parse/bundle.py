@@ -82,12 +82,7 @@ _DECODER = msgspec.json.Decoder(_Spec)
 
 def parse(data: bytes) -> Bundle:
     """The bind mounts and the owner. Raises BundleError."""
-    if len(data) > MAX_BYTES:
-        raise BundleError(f"larger than {MAX_BYTES} bytes")
-    try:
-        spec = _DECODER.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise BundleError(str(error)) from error
+    spec = _spec(data)
     notes = spec.annotations
     keys = _CRIO if _CRIO.container_type in notes else _CONTAINERD
     kind, *whose = (notes.get(key, "") for key in keys)
@@ -104,3 +99,17 @@ def parse(data: bytes) -> Bundle:
 
 def _binds(options: list[str]) -> bool:
     return "rbind" in options or "bind" in options
+
+
+def _spec(data: bytes) -> _Spec:
+    if len(data) > MAX_BYTES:
+        raise BundleError(f"larger than {MAX_BYTES} bytes")
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise BundleError(str(error)) from error
+
+
+def handler(data: bytes) -> str:
+    """The runtime handler that a sandbox of CRI-O's was started with; empty: none is named. Raises BundleError."""
+    return _spec(data).annotations.get("io.kubernetes.cri-o.RuntimeHandler", "")

@@ -6,8 +6,8 @@ CRI-O displays what it has read since its start, so what it says is not asked. c
 answers Status with what it has made of them: what the files say is compared with that, setting by setting. Of what
 the files do not say, the default is not known, so it is not compared.
 
-Sources: crio.conf(5), crio.conf.d(5), cri-o pkg/config; containerd docs/cri/config.md, pkg/cri/config (the names of the
-answer are those of the files in another spelling), docs/man/containerd-config.toml.5.md (imports)."""
+Sources: crio.conf(5), crio.conf.d(5), cri-o pkg/config; containerd docs/cri/config.md, pkg/cri/config (the answer has
+the names of the files in another spelling), docs/man/containerd-config.toml.5.md (imports)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, get_args
 
-from ostreewatchd.model import Mode
+from ostreewatchd.model import Lock, Mode
 from ostreewatchd.parse.times import duration, windows
 
 MAX_BYTES = 64 << 10
@@ -32,8 +32,8 @@ class _Key(NamedTuple):
     high: float = 0
 
 
-_MODES = get_args(Mode)
-_IF_MISTAKEN = {"mode": "observe"}
+_WORDS = {"mode": get_args(Mode), "lock": get_args(Lock)}
+_IF_MISTAKEN = {"mode": "observe", "lock": ""}
 """What a mistake in a key means, where that is not its default: fewer restarts than were meant, never more."""
 _KEYS = {
     ("Watch", "SettleSec"): _Key("settle", "seconds", 0.05, 60),
@@ -41,6 +41,7 @@ _KEYS = {
     ("Watch", "ResyncSec"): _Key("resync", "seconds", 10, 86400),
     ("Watch", "CNIDirectories"): _Key("cni_directories", "paths"),
     ("Remediation", "Mode"): _Key("mode", "mode"),
+    ("Remediation", "Lock"): _Key("lock", "lock"),
     ("Remediation", "ProofSec"): _Key("proof", "seconds", 1, 600),
     ("Remediation", "RestartsPerSwitch"): _Key("per_switch", "count", 0, 1000),
     ("Remediation", "RestartsPerHour"): _Key("per_hour", "count", 0, 1000),
@@ -104,9 +105,10 @@ def _unknown(section: str, name: str) -> str:
 
 
 def _value(key: _Key, text: str) -> object:
-    if key.kind == "mode":
-        if text not in _MODES:
-            raise ValueError(f"must be {' or '.join(_MODES)}")
+    words = _WORDS.get(key.kind)
+    if words is not None:
+        if text not in words:
+            raise ValueError(f"must be {' or '.join(word for word in words if word)}")
         return text
     if key.kind == "file":
         if text and not text.startswith("/") or "\0" in text:

@@ -33,8 +33,9 @@ _STATX_MNT_ID = 0x1000
 _STATX_MNT_ID_UNIQUE = 0x4000
 _STATX_ALL = _STATX_BASIC | _STATX_BTIME | _STATX_MNT_ID_UNIQUE
 _Buffer = ctypes.c_char * 256
-_STATX = struct.Struct("=I12xI8xH2xQ40xqI20xqI12xIIQ")
-"""Of struct statx: mask, nlink, mode, ino, btime, mtime, dev and mnt_id, each time as seconds and nanoseconds."""
+_STATX = struct.Struct("=I12xI8xH2xQQ32xqI4xqI4xqI12xIIQ")
+"""Of struct statx: mask, nlink, mode, ino, size, btime, ctime, mtime, dev and mnt_id, each time as seconds and
+nanoseconds."""
 LIST_LIMIT = 4096
 _CHUNK = 64 << 10
 _MAX_LINKS = 40
@@ -73,6 +74,9 @@ class What(NamedTuple):
     is_directory: bool
     modified: tuple[int, int] = (0, 0)
     """Seconds and nanoseconds: for a directory, when a name in it came or went."""
+    changed_at: float = 0.0
+    """When its content, its owner, its mode or the number of its names changed last."""
+    size: int = 0
 
 
 class Root:
@@ -350,7 +354,9 @@ def _is_link(fd: int, flags: int) -> bool:
 
 def _statx(fd: int) -> tuple[Any, ...]:
     """The fields of What, of its identity each."""
-    got, links, mode, ino, born, born_ns, modified, modified_ns, major, minor, serial = _statx_raw(fd, _STATX_ALL)
+    got, links, mode, ino, size, born, born_ns, changed, changed_ns, modified, modified_ns, major, minor, serial = (
+        _statx_raw(fd, _STATX_ALL)
+    )
     has_id, *_, mount_id = _statx_raw(fd, _STATX_MNT_ID)
     return (
         os.makedev(major, minor),
@@ -361,6 +367,8 @@ def _statx(fd: int) -> tuple[Any, ...]:
         links,
         stat.S_ISDIR(mode),
         (modified, modified_ns),
+        changed + changed_ns / 1e9,
+        size,
     )
 
 

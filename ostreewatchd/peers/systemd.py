@@ -51,8 +51,9 @@ class SystemdError(PeerError):
 class Systemd:
     """The reading half. Used in a `with`; each method raises SystemdError."""
 
-    def __init__(self) -> None:
-        os.environ["SYSTEMD_BUS_TIMEOUT"] = _TIMEOUT
+    def __init__(self, timeout: str = _TIMEOUT) -> None:
+        """`timeout`: seconds that each call may last. Raises SystemdError."""
+        os.environ["SYSTEMD_BUS_TIMEOUT"] = timeout
         # Here and not above: sd-bus reads the time limit when it opens.
         from pystemd import dbusexc, dbuslib
 
@@ -121,9 +122,16 @@ class Systemd:
             found.append((name, int(at) / 1e6))
         return found
 
+    def property_of(self, unit: str, interface: bytes, name: bytes, kind: bytes) -> Any:
+        """A unit's property, of that D-Bus type."""
+        return self._property(_unit_path(unit), interface, name, kind)
+
     def status_text(self, service: str) -> str:
         """What the service says of itself: STATUS= of sd_notify(3)."""
         return self._string(_unit_path(service), _SERVICE_UNIT, b"StatusText")
+
+    def _told(self, error: Exception) -> str:
+        return _text(error)
 
     def _string(self, path: bytes, interface: bytes, name: bytes) -> str:
         value = self._property(path, interface, name, b"s")
@@ -168,5 +176,5 @@ def _text(error: Exception) -> str:
     """What the kernel or systemd said. Without the words that the library adds to an error that it has no type for."""
     code = getattr(error, "errno", None)
     kernels = os.strerror(abs(code)) if isinstance(code, int) and code else ""
-    said = " ".join(str(getattr(error, "err_message", "")).split())[:200]
-    return ": ".join(one for one in (said, kernels) if one) or type(error).__name__
+    text = " ".join(str(getattr(error, "err_message", "")).split())[:200]
+    return ": ".join(one for one in (text, kernels) if one) or type(error).__name__

@@ -6,9 +6,10 @@ A refusal that holds for the node stops everything; one that holds for a subject
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Union
 
 from ostreewatchd.model import Finding, Plan, Refusal, Settings, Snapshot, Step, Subject
-from ostreewatchd.plan import breaker, budget, hopeless, ladder, node
+from ostreewatchd.plan import breaker, budget, hopeless, ladder, node, units
 from ostreewatchd.plan.subjects import step_or_refusal
 
 _SYSTEM_NAMESPACES = ("kube-system", "calico-system", "tigera-operator")
@@ -22,10 +23,14 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     if not owed:
         return Plan(refusals=lost)
     containers = [finding for finding in owed if finding.subject.kind == "container"]
-    outcomes = [step_or_refusal(snapshot, mine) for mine in _by_subject(containers)]
+    outcomes: list[Union[Step, Refusal]] = [step_or_refusal(snapshot, mine) for mine in _by_subject(containers)]
     steps = sorted((one for one in outcomes if isinstance(one, Step)), key=lambda one: _rank(snapshot.writers, one))
-    refusals = [one for one in outcomes if isinstance(one, Refusal)]
-    refusals += [hopeless.of_unit(finding) for finding in owed if finding.subject.kind == "unit"]
+    # After the containers: what the restart of a unit would break off, a stop of a container may be the cause of.
+    of_units = tuple(units.steps_and_refusals(snapshot, findings, settings))
+    steps += [one for one in of_units if isinstance(one, Step)]
+    refusals = [one for one in (*outcomes, *of_units) if isinstance(one, Refusal)]
+    others = [finding for finding in owed if finding.subject.kind == "unit" and finding.rule != units.RULE]
+    refusals += [hopeless.of_unit(finding) for finding in others]
     let, held = breaker.hold(snapshot, findings, steps)
     whole_node = (
         *node.refusals(snapshot, settings),

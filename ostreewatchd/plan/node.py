@@ -12,6 +12,10 @@ from ostreewatchd.model import Refusal, Settings, Snapshot
 from ostreewatchd.plan import windows
 from ostreewatchd.plan.restarting import not_back
 
+_CHANGES_NOTHING = frozenset({"RefreshMd"})
+"""Methods of rpm-ostree that touch no tree: this one loads what repositories offer, and may take minutes. Source:
+org.projectatomic.rpmostree1.xml."""
+
 
 def refusals(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
     """All of them at once, so that a person need not find out one after the other."""
@@ -52,7 +56,7 @@ def _rpm_ostree(snapshot: Snapshot) -> Iterator[Refusal]:
     """It was asked for this plan: no signal is trusted for that. Before a live-apply writes down that it is under way,
     nothing else tells. Where it is not known, what libostree wrote down decides alone."""
     view = snapshot.rpm_ostree
-    if view is not None and view.transaction:
+    if view is not None and view.transaction and view.title.partition(" ")[0] not in _CHANGES_NOTHING:
         because = f"rpm-ostree is at work: {view.title} is under way"
         yield Refusal(name="transaction-under-way", because=because, ends="with its transaction: `rpm-ostree status`")
 

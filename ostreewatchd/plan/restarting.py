@@ -28,7 +28,9 @@ def not_back(snapshot: Snapshot, settings: Settings) -> Iterator[Refusal]:
         return  # Then nothing is stopped anyway.
     last = {act.subject.key: act for act in snapshot.history.acts if act.boot_id == snapshot.node.boot_id}
     for act in last.values():
-        if act.outcome in _ENDED or _is_breakers(snapshot, act) or not _is_down(snapshot, runtime, act):
+        if act.subject.kind == "unit" or act.outcome in _ENDED or _is_breakers(snapshot, act):
+            continue
+        if not _is_down(snapshot, runtime, act):
             continue
         age = snapshot.taken_boottime - act.intent_boottime
         allowed = settings.proof + LONGEST_WAIT + (NEW_SANDBOX if act.step == "stop-sandbox" else 0.0)

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ostreewatchd import settle
-from ostreewatchd.model import Change, Decision, Runtime, RuntimeAction, Settings, Snapshot
+from ostreewatchd.model import Change, Decision, Runtime, RuntimeAction
 from ostreewatchd.plan import runtimerefusals
 from ostreewatchd.platforms.runtimes import HABITS
 
@@ -24,33 +23,27 @@ _LARGER: Mapping[RuntimeAction, str] = {
 }
 
 
-def decide(
-    snapshot: Snapshot, settings: Settings, runtime: Runtime, own: Sequence[Change], kubelets: Sequence[Change]
-) -> tuple[Decision, ...]:
+def decide(runtime: Runtime, own: Sequence[Change], kubelets: Sequence[Change]) -> tuple[Decision, ...]:
     """For the runtime's unit, and for kubelet's where it is one of its own. `own`, `kubelets`: what judge.runtime says
-    of each."""
-    under_way = settle.in_progress(snapshot.flags, complete=settle.complete(snapshot), cap=settings.settle_cap) or ""
-    view = snapshot.rpm_ostree
-    if view is not None and view.transaction:
-        under_way = f"rpm-ostree is at work: {view.title} is under way"
-    first = _of_runtime(runtime, own, under_way)
+    of each. What holds for the whole node (a switch or a transaction under way, a pause) is not in it."""
+    first = _of_runtime(runtime, own)
     if runtime.kubelet is None:
         return (first,)
     second = _decision(runtime.kubelet.unit, kubelets)
     if second.action != "nothing":
-        refused = tuple(runtimerefusals.of_kubelet(runtime.kubelet, under_way))
+        refused = tuple(runtimerefusals.of_kubelet(runtime.kubelet))
         second = msgspec.structs.replace(second, refusals=refused, smaller="kubelet reads nothing but at its start")
     return (first, second)
 
 
-def _of_runtime(runtime: Runtime, changes: Sequence[Change], under_way: str) -> Decision:
+def _of_runtime(runtime: Runtime, changes: Sequence[Change]) -> Decision:
     made = _decision(runtime.service.unit, changes)
     if made.action == "reload" and runtime.flags:
         because = f"a reload would lose what its command line sets: {' '.join(runtime.flags)}"
         made = _decision(made.unit, (*changes, Change(rule="command-line", action="restart", because=because)))
     if made.action == "nothing":
         return made
-    refused = tuple(runtimerefusals.of_runtime(runtime, made.action, under_way))
+    refused = tuple(runtimerefusals.of_runtime(runtime, made.action))
     along = HABITS[runtime.kind].embeds if made.action == "restart" else ()
     if made.action == "restart" and runtime.kubelet is not None and runtime.kubelet_goes_along:
         along = (*along, runtime.kubelet.unit)

@@ -16,9 +16,9 @@ _SHOWN = 5
 _WHEN_GONE = "when those pods are gone, or it is put back"
 
 
-def of_runtime(runtime: Runtime, action: RuntimeAction, under_way: str) -> Iterator[Refusal]:
+def of_runtime(runtime: Runtime, action: RuntimeAction) -> Iterator[Refusal]:
     """All of them at once."""
-    yield from _moment(runtime.service, under_way)
+    yield from _moment(runtime.service)
     if action == "drain-and-reboot":
         return  # A person's, who looks at the rest.
     yield from _configuration(runtime.service)
@@ -37,15 +37,16 @@ def of_runtime(runtime: Runtime, action: RuntimeAction, under_way: str) -> Itera
         )
 
 
-def of_kubelet(kubelet: Service, under_way: str) -> Iterator[Refusal]:
+def of_kubelet(kubelet: Service) -> Iterator[Refusal]:
     """Containers run on without it."""
-    yield from _moment(kubelet, under_way)
+    yield from _moment(kubelet)
     yield from _configuration(kubelet)
 
 
-def _moment(service: Service, under_way: str) -> Iterator[Refusal]:
-    if under_way:
-        yield Refusal(name="switch-in-progress", because=under_way, ends="when that has ended")
+def _moment(service: Service) -> Iterator[Refusal]:
+    if service.busy:
+        because = f"systemd is at work on {service.unit}: somebody else starts, stops or reloads it"
+        yield Refusal(name="unit-has-a-job", because=because, ends="when that has ended")
     if not service.ready:
         because = f"{service.unit} is starting, or does not answer: a SIGHUP now would end it"
         yield Refusal(name="runtime-is-starting", because=because, ends="when it answers")

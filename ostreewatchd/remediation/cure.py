@@ -23,6 +23,7 @@ from ostreewatchd.model import (
 )
 from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRefused, RuntimeSilent
 from ostreewatchd.peers.errors import PeerError
+from ostreewatchd.remediation.outcome import Outcome, concluded
 from ostreewatchd.remediation.proof import Proof, has_directory, is_forgotten, is_gone, prove
 from ostreewatchd.remediation.world import World
 from ostreewatchd.report import words
@@ -41,16 +42,6 @@ _ASKS_EVERY = 5.0
 """Seconds after which it is asked whether the pod is there at all, of one that does not come back."""
 _WAITS_FOR_NUMBER = 8
 """Looks for which a proof waits for kubelet's number of the attempt: the log that has it comes a little later."""
-
-
-class Outcome(NamedTuple):
-    """How an act ended; empty `name`: it has not, for what it did is not known yet."""
-
-    name: OutcomeName
-    text: str
-    stopped: bool = False
-    failure: str = ""
-    """As PastAct.failure."""
 
 
 class _Proving(NamedTuple):
@@ -185,18 +176,7 @@ class Curer:
         return Outcome("not-cured", f"{failure}: {proof.text} {limit:g} s after the stop ({said})", True, failure)
 
     def _conclude(self, act: int, subject: Subject, outcome: Outcome) -> Outcome:
-        self._ledger.conclude(act, outcome.name, outcome.text, outcome.failure)
-        kind = {"cured": Kind.CURED, "not-cured": Kind.NOT_CURED}.get(outcome.name, Kind.ENDED)
-        self._journal.report(
-            kind,
-            f"{subject}: {outcome.name}: {outcome.text}",
-            subject=subject,
-            proof=outcome.text,
-            act=act,
-            outcome=outcome.name,
-            failure=outcome.failure or None,
-        )
-        return outcome
+        return concluded(self._ledger, self._journal, act, subject, outcome)
 
 
 def _findings(snapshot: Snapshot, step: Step) -> list[Finding]:

@@ -14,7 +14,9 @@ from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger, LedgerError
 from ostreewatchd.model import Exit, Finding, History, Plan, Refusal, Settings, Snapshot, Switch
 from ostreewatchd.plan import plan as make_plan
-from ostreewatchd.remediation.cure import Curer, Outcome
+from ostreewatchd.remediation.cure import Curer
+from ostreewatchd.remediation.outcome import Outcome
+from ostreewatchd.remediation.units import UnitCurer
 from ostreewatchd.remediation.world import World
 from ostreewatchd.report.journal import Journal
 
@@ -58,7 +60,7 @@ class Did(NamedTuple):
 
 def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) -> Result:
     """Bounded: each round does a step, or is one of a few that could not. Raises HostGone."""
-    curer = Curer(world, ledger, journal, config)
+    curer, of_units = Curer(world, ledger, journal, config), UnitCurer(world, ledger, journal, config)
     did = Did()
     tries: Counter[tuple[str, str]] = Counter()
     could_not: dict[tuple[str, str], Refusal] = {}
@@ -80,7 +82,11 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
             switch = _record_switch(ledger, snapshot, config)
             # With the switch that was just recorded: an act of an older one is over and waits for no proof.
             snapshot = msgspec.structs.replace(snapshot, history=ledger.history())
-            resumed = [(act, curer.resume(act, snapshot)) for act in snapshot.history.acts if not act.outcome]
+            resumed = [
+                (act, (of_units if act.subject.kind == "unit" else curer).resume(act, snapshot))
+                for act in snapshot.history.acts
+                if not act.outcome
+            ]
             for act, outcome in resumed:
                 did = did.and_then(act.subject.key, outcome)
             if any(outcome.name for _, outcome in resumed):
@@ -89,7 +95,7 @@ def remediate(world: World, ledger: Ledger, journal: Journal, config: Settings) 
             if not plan.steps or switch is None:
                 return _result(plan, findings, did)
             step = plan.steps[0]
-            outcome = curer.cure(step, snapshot, switch)
+            outcome = (of_units if step.subject.kind == "unit" else curer).cure(step, snapshot, switch)
             did = did.and_then(step.subject.key, outcome)
             if not outcome.stopped:
                 tries[step.subject.key] += 1

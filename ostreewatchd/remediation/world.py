@@ -7,7 +7,7 @@ import time
 from typing import Protocol
 
 from ostreewatchd.act import stop as acts
-from ostreewatchd.act.unit import arm
+from ostreewatchd.act import unit as units
 from ostreewatchd.model import History, Sample, Settings, Snapshot, Step
 from ostreewatchd.observe.containers import ContainerLooker
 from ostreewatchd.observe.deep import DeepLook
@@ -28,6 +28,10 @@ class World(Protocol):
         """Stop the step's container or sandbox; what the runtime said. Raises PeerError."""
         ...
 
+    def run_unit(self, step: Step) -> units.Ran:
+        """Restart or reload the step's unit. Raises PeerError."""
+        ...
+
     def monotonic(self) -> float: ...
 
     def sleep(self, seconds: float) -> None: ...
@@ -41,13 +45,14 @@ class RealWorld:
         self._mounts = HostMounts()
         self._sampler = Sampler(settings)
         self._aside = Aside()
+        self._deep = DeepLook()
 
     def look(self, history: History, *, deep: bool) -> Snapshot:
         return look(
             self._settings,
             ContainerLooker(remember=False, aside=self._aside),
             history,
-            deep=DeepLook() if deep else None,
+            deep=self._deep if deep else None,
             mounts=self._mounts,
         )
 
@@ -59,10 +64,13 @@ class RealWorld:
         return self._sampler.sample()
 
     def come_back(self) -> None:
-        arm(_LATE_TIMER)
+        units.arm(_LATE_TIMER)
 
     def boottime(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def run_unit(self, step: Step) -> units.Ran:
+        return units.run(step)
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -22,8 +22,8 @@ class Kind(enum.Enum):
 
 _KEPT = """
 Binder.kind Daemon.kind Finding.rule Finding.verdict KubeletView.refusal Live.usr_class Live.usr_overlay Node.platform
-PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.mode Snapshot.product StaticPod.restart_policy
-Step.kind Subject.kind Switch.root SystemView.state
+PastAct.failure PastAct.outcome PastAct.step Refusal.name Settings.lock Settings.mode Snapshot.product
+StaticPod.restart_policy Step.kind Subject.kind Switch.root SystemView.state
 Change.action Change.rule ConfigFile.of Decision.action Program.role Runtime.kind
 CniReader.runtime CniReader.watch Credential.kind Credential.writer
 PastRecovery.late_verdict PastRecovery.verdict
@@ -48,7 +48,8 @@ Subject.namespace Subject.pod Subject.pod_uid Subject.unit Switch.boot_id Switch
 VmSandbox.sandbox_id VmSandbox.shim
 ConfigFile.path ConfigFile.settings Decision.unit Handler.name Handler.path Handler.rest Handler.root InFlight.creating
 InFlight.terminating Program.path Runtime.default_handler Runtime.loaded_default Runtime.types_missing Runtime.used
-Service.held_at Service.unit
+Service.held_at Service.invocation Service.unit
+PastAct.invocation PastAct.successor Step.invocation Step.kubelet
 ContainerSeen.id ContainerSeen.name ContainerSeen.namespace ContainerSeen.pod ContainerSeen.uid CriSeen.handlers
 CriSeen.name CriSeen.socket FailedUnit.unit KubeletSeen.directories KubeletSeen.running PodSeen.name PodSeen.namespace
 PodSeen.reason PodSeen.uid PodSeen.waiting Recovery.boot_id Recovery.handlers Recovery.node Sample.boot_id
@@ -62,7 +63,7 @@ Ostree.unlocked PastAct.because PastAct.proof Pause.problem Pause.why Problem.wh
 Refusal.because Refusal.ends RpmOstreeView.problem RpmOstreeView.title RuntimeView.problem Sight.mount Sight.problem
 Snapshot.torn Step.because Step.larger Step.smaller Switch.fingerprint SystemView.problem Unreadable.what
 Change.because ConfigFile.problem Decision.along Decision.larger Decision.smaller Runtime.cni_missing Runtime.flags
-Runtime.version Runtime.version_on_disk
+Runtime.version Runtime.version_on_disk Step.along
 CniReader.problem Credential.problem
 PastRecovery.late_why PastRecovery.why
 ClusterSeen.problem CriSeen.problem CriSeen.version CriSeen.why KubeletSeen.health_problem KubeletSeen.problem

@@ -104,7 +104,7 @@ def identity(seen: Optional[Seen]) -> str:
 def finding(one: Finding) -> str:
     word = "owed" if one.owed else ("noted" if one.verdict == "stale" else one.verdict)
     where = one.path if one.inside in ("", one.path) else f"{one.path} as {one.inside}"
-    return printable(f"{word}: {one.subject}: {where}: {one.reason}")
+    return printable(": ".join(part for part in (word, str(one.subject), where, one.reason) if part))
 
 
 def refusal(one: Refusal) -> str:
@@ -122,7 +122,11 @@ def pause(one: Pause) -> str:
 def step(one: Step) -> str:
     # A sandbox is killed: it knows no grace.
     text = f"stop sandbox of {one.subject}"
-    if one.kind == "stop-container":
+    if one.subject.kind == "unit":
+        along = f", and with it {', '.join(one.along)}" if one.along else ""
+        before = "read unit files anew and " if one.daemon_reload else ""
+        text = f"{before}{one.kind.partition('-')[0]} {one.subject}{along}"
+    elif one.kind == "stop-container":
         text = f"stop container {one.subject} (grace {one.grace} s)"
     return printable(f"{text}: {one.because}")
 

@@ -101,7 +101,7 @@ def runtime(*containers: Container) -> Iterator[None]:
 class Well(deep.DeepLook):
     """systemd and kubelet are well: there are none in these namespaces. The runtime is asked."""
 
-    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon]) -> Answers:
+    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon], *_: object) -> Answers:
         answers = super().ask(host, platform, daemons)
         assert answers.system.problem and answers.kubelet.problem and answers.rpm_ostree.problem
         return answers._replace(system=SystemView(state="running"), kubelet=KubeletView(pid=1))

@@ -31,7 +31,7 @@ def test_when_the_one_before_ended_is_asked_where_it_matters(fake: FakeRuntime) 
     before = put(fake, 11, pod, 3, age=90, ended=60)
     put(fake, 10, pod, 2, age=300, ended=200)
     put(fake, 12, pod, 4, age=30)
-    view = _runtime([str(fake.socket)])
+    view = _runtime([str(fake.socket)])[0]
     assert asked(fake) == [before], "the newest before it, in its own pod"
     ends = {one.id: one.finished_at for one in view.containers if one.finished_at is not None}
     assert list(ends) == [before] and abs(time.time() - 60 - ends[before]) < 5
@@ -54,7 +54,7 @@ def test_what_runs_for_long_or_for_the_first_time_costs_no_question(fake: FakeRu
     other = fake.sandbox(2, name="other")
     put(fake, 13, other, 0, age=9, ended=8)
     put(fake, 14, other, 1, age=7)
-    view = _runtime([str(fake.socket)])
+    view = _runtime([str(fake.socket)])[0]
     assert not asked(fake) and len(view.containers) == 4 and not view.problem
 
 
@@ -63,7 +63,7 @@ def test_one_that_is_gone_meanwhile_is_no_problem(fake: FakeRuntime) -> None:
     put(fake, 11, pod, 1, age=90, ended=60)
     put(fake, 12, pod, 2, age=30)
     fake.faults["ContainerStatus"] = refuse(StatusCode.NOT_FOUND, "gone")
-    view = _runtime([str(fake.socket)])
+    view = _runtime([str(fake.socket)])[0]
     assert not view.problem and all(one.finished_at is None for one in view.containers)
 
 
@@ -71,9 +71,9 @@ def test_only_a_runtime_that_the_node_has_is_said_to_be_down(tmp_path: Path) -> 
     """containerd is down: CRI-O's socket, which the platform may have too, is none of this node's."""
     (tmp_path / "containerd").mkdir()
     sockets = [f"{tmp_path}/{name}/a.sock" for name in ("containerd", "crio")]
-    view = _runtime(sockets)
+    view = _runtime(sockets)[0]
     assert sockets[0] in view.problem and "crio" not in view.problem, view.problem
     assert "give the path" not in view.problem, "there is no such setting"
     (tmp_path / "containerd").rmdir()
-    view = _runtime(sockets)
+    view = _runtime(sockets)[0]
     assert all(socket in view.problem for socket in sockets), "none is known to be the node's"

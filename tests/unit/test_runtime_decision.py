@@ -17,66 +17,26 @@ from hypothesis import strategies as st
 from ostreewatchd.judge import runtime as rules
 from ostreewatchd.model import (
     Change,
-    ConfigFile,
     Decision,
     Handler,
     InFlight,
     Program,
     Runtime,
     RuntimeKind,
-    Service,
-    Settings,
-    Snapshot,
 )
 from ostreewatchd.plan.runtime import decide
 from ostreewatchd.platforms.runtimes import HABITS, is_one_of
-from tests.unit.worlds import NOW, names, world
-
-STARTED = NOW - 3600
-BEFORE, AFTER = STARTED - 900, STARTED + 900
-RUNC = Handler(name="runc", path="/usr/bin/runc", root="/run/runc", is_there=True)
-KATA = Handler(name="kata", path="/usr/bin/containerd-shim-kata-v2", root="/run/vc", is_there=True)
-DROP_IN = "/etc/crio/crio.conf.d/50-kata.conf"
-WANTED = {"handlers": (RUNC, KATA)}
-"""A restart is needed."""
-REST = world().snapshot()
-BUSY = world().flag().snapshot()
+from tests.unit.runtimes import AFTER, BEFORE, KATA, RUNC, WANTED, crio, file, service
+from tests.unit.worlds import NOW
 
 
-def service(unit: str = "crio.service", **parts: Any) -> Service:
-    return Service(**{"unit": unit, "started_at": STARTED, "ready": True, "sees_usr": True, **parts})
+def decided(runtime: Runtime) -> tuple[Decision, ...]:
+    kubelets = rules.kubelet_changes(runtime.kubelet) if runtime.kubelet is not None else ()
+    return decide(runtime, rules.changes(runtime), kubelets)
 
 
-def crio(
-    *config: ConfigFile, programs: tuple[Program, ...] = (), own: dict[str, Any] | None = None, **parts: Any
-) -> Runtime:
-    """A healthy one, that has all that the files have."""
-    whole: dict[str, Any] = {
-        "kind": "crio",
-        "service": service(config=config, programs=programs, **(own or {})),
-        "version": "1.36.3",
-        "version_on_disk": "1.36.3",
-        "handlers": (RUNC,),
-        "default_handler": "runc",
-        "loaded": (RUNC,),
-        "loaded_default": "runc",
-        "used": ("", "runc"),
-        "in_flight": InFlight(),
-        "kubelet": service("kubelet.service"),
-    }
-    return Runtime(**{**whole, **parts})
-
-
-def file(path: str = DROP_IN, of: Any = "runtime", changed_at: float | None = AFTER, **parts: Any) -> ConfigFile:
-    return ConfigFile(path=path, of=of, changed_at=changed_at, **parts)
-
-
-def decided(runtime: Runtime, snapshot: Snapshot = REST) -> tuple[Decision, ...]:
-    return decide(snapshot, Settings(), runtime, rules.changes(runtime), rules.kubelet_changes(runtime))
-
-
-def of_runtime(runtime: Runtime, snapshot: Snapshot = REST) -> Decision:
-    return decided(runtime, snapshot)[0]
+def of_runtime(runtime: Runtime) -> Decision:
+    return decided(runtime)[0]
 
 
 def of_kubelet(runtime: Runtime) -> Decision:
@@ -288,7 +248,6 @@ def test_of_what_a_restart_would_break_nothing_is_asked_before_a_reboot() -> Non
     runtime = crio(version_on_disk="1.37.0", in_flight=None, cni_missing="x", own={"needs_daemon_reload": True})
     one = of_runtime(runtime)
     assert (one.action, one.daemon_reload, one.refusals) == ("drain-and-reboot", False, ())
-    assert names(of_runtime(runtime, BUSY).refusals) == ["switch-in-progress"]
 
 
 @pytest.mark.parametrize("setting", ["crio.root", "crio.storage_driver", "storage.driver"])
@@ -363,7 +322,7 @@ SIZE = ("nothing", "reload", "restart", "drain-and-reboot")
 def test_any_changes_in_any_order_give_the_largest_that_is_known(changes: list[Change]) -> None:
     expected = max((SIZE.index(one.action) for one in changes if not one.unknown), default=0)
     for order in itertools.islice(itertools.permutations(changes), 6):
-        one = decide(REST, Settings(), crio(), order, ())[0]
+        one = decide(crio(), order, ())[0]
         assert one.action == SIZE[expected]
         assert sorted(map(str, (*one.because, *one.beside))) == sorted(map(str, changes)), "each is told"
 

@@ -8,12 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ostreewatchd.model import InFlight, Program, RpmOstreeView, Runtime, Snapshot
+from ostreewatchd.model import InFlight, Program, Runtime
 from tests.unit.test_runtime_decision import (
     BEFORE,
-    BUSY,
     KATA,
-    REST,
     RUNC,
     WANTED,
     action,
@@ -27,8 +25,8 @@ from tests.unit.test_runtime_decision import (
 from tests.unit.worlds import names
 
 
-def refused(runtime: Runtime, snapshot: Snapshot = REST) -> list[str]:
-    one = of_runtime(runtime, snapshot)
+def refused(runtime: Runtime) -> list[str]:
+    one = of_runtime(runtime)
     assert one.action != "nothing" and all(refusal.because and refusal.ends for refusal in one.refusals)
     return names(one.refusals)
 
@@ -49,13 +47,6 @@ def refused(runtime: Runtime, snapshot: Snapshot = REST) -> list[str]:
 )
 def test_what_a_restart_would_break(parts: dict[str, Any], name: str) -> None:
     assert refused(crio(**{**WANTED, **parts})) == [name]
-
-
-def test_a_live_apply_or_a_transaction_under_way() -> None:
-    assert refused(crio(**WANTED), BUSY) == ["switch-in-progress"]
-    view = RpmOstreeView(installed=True, owned=True, transaction=True, title="LiveFs of x")
-    one = of_runtime(crio(**WANTED), msgspec.structs.replace(REST, rpm_ostree=view))
-    assert names(one.refusals) == ["switch-in-progress"] and "LiveFs of x" in one.refusals[0].because
 
 
 def test_a_drop_in_that_is_malformed_names_file_and_line() -> None:
@@ -95,7 +86,7 @@ def test_a_reload_is_refused_for_less() -> None:
 
 def test_nothing_is_refused_where_nothing_is_needed() -> None:
     runtime = crio(own={"ready": False}, in_flight=None, cni_missing="x")
-    assert [one.refusals for one in decided(runtime, BUSY)] == [(), ()]
+    assert [one.refusals for one in decided(runtime)] == [(), ()]
 
 
 def test_kubelet_alone_breaks_off_no_container() -> None:

@@ -9,6 +9,7 @@ import ast
 from tests.scenarios.kit.catalogue import scenarios
 from tests.scenarios.kit.recorded import load
 from tests.scenarios.kit.switchoff import Bench, Case, clauses, judged_modules, rules_taken_out
+from tests.unit.runtimetable import ROWS
 
 JUDGE = "ostreewatchd.judge"
 
@@ -38,7 +39,8 @@ EQUIVALENT: dict[str, str] = {
 
 
 def bench() -> Bench:
-    return Bench([Case(one.name, load(one.saved), one.settings) for one in scenarios()])
+    cases = [Case(one.name, load(one.saved), one.settings) for one in scenarios()]
+    return Bench([*cases, *(Case(row.tells, row.look(), row.settings) for row in ROWS)])
 
 
 def test_each_rule_and_each_clause_is_needed_by_a_scenario() -> None:
@@ -66,6 +68,7 @@ def test_each_refusal_is_shown_by_a_scenario() -> None:
                 names = [word.value for word in node.keywords if word.arg == "name"] + node.args[:1]
                 made |= {name.value for name in names if isinstance(name, ast.Constant)}
     shown = {row[0] for one in scenarios() for row in one.expect.refusals}
+    shown |= {name.partition(" ")[0] for row in ROWS for name in row.plan}
     assert len(made) >= 16 and not made - shown, sorted(made - shown)
 
 

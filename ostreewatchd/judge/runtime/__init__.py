@@ -5,7 +5,7 @@ follows, and whether it may be done now, is the plan's."""
 from __future__ import annotations
 
 from ostreewatchd.judge.runtime import configuration, programs, units
-from ostreewatchd.model import Change, Runtime
+from ostreewatchd.model import Change, Runtime, Service
 
 
 def changes(runtime: Runtime) -> tuple[Change, ...]:
@@ -13,9 +13,6 @@ def changes(runtime: Runtime) -> tuple[Change, ...]:
     return (*configuration.of_runtime(runtime), *programs.of_runtime(runtime), *units.of(runtime.service))
 
 
-def kubelet_changes(runtime: Runtime) -> tuple[Change, ...]:
+def kubelet_changes(kubelet: Service) -> tuple[Change, ...]:
     """Of kubelet's, where that is one of its own."""
-    if runtime.kubelet is None:
-        return ()
-    kubelet = runtime.kubelet
     return (*configuration.of_kubelet(kubelet), *programs.of_process(kubelet), *units.of(kubelet))

@@ -33,8 +33,10 @@ def of_runtime(runtime: Runtime) -> Iterator[Change]:
         after = came_after(runtime.service, file.changed_at)
         if after is None:
             yield _unknown(file)
-        elif not after:
+        elif not after or (_is_reloads(habits, file) and _was_reloaded(runtime.service, file)):
             continue
+        elif file.other_tree and file.settings is None:
+            yield _of_another_tree(file)
         elif file.of == "runtime":
             yield from _settings(runtime, habits, file)
         elif file.of == "hooks":
@@ -49,6 +51,8 @@ def of_kubelet(kubelet: Service) -> Iterator[Change]:
         after = came_after(kubelet, file.changed_at)
         if after is None:
             yield _unknown(file)
+        elif after and file.other_tree and file.settings is None:
+            yield _of_another_tree(file)
         elif after and file.settings != ():
             yield Change(rule="kubelet-configuration", action="restart", because=f"{file.path} is newer than kubelet")
 
@@ -84,6 +88,9 @@ def _settings(runtime: Runtime, habits: Habits, file: ConfigFile) -> Iterator[Ch
         because = f"{file.path} is newer than the process, and which settings are others is not known"
         yield Change(rule="runtime-configuration", action="restart", because=because)
         return
+    if file.partly:
+        because = f"{file.path} is newer, and has settings of which the process does not say how it has them"
+        yield Change(rule="runtime-configuration", action="nothing", because=because, unknown=True)
     for setting in file.settings:
         if runtime.loaded is not None and is_one_of(setting, _HANDLERS):
             continue  # Told of each handler.
@@ -110,7 +117,7 @@ def _hooks(runtime: Runtime, habits: Habits, file: ConfigFile) -> Iterator[Chang
     """A watch that was made before the overlay came sits on the directory that it covers, and is silent for ever."""
     if not habits.watches_hooks:
         return
-    later = runtime.usr_mounted_at is not None and came_after(runtime.service, runtime.usr_mounted_at)
+    later = came_after(runtime.service, runtime.usr_mounted_at)
     if later and file.path.startswith("/usr/"):
         because = f"{file.path} came with a mount over /usr that is younger than the process: its watch is below it"
         yield Change(rule="oci-hooks", action="restart", because=because)
@@ -118,7 +125,24 @@ def _hooks(runtime: Runtime, habits: Habits, file: ConfigFile) -> Iterator[Chang
         yield Change(rule="oci-hooks", action="nothing", because=f"{file.path}: the directory is watched")
 
 
+def _is_reloads(habits: Habits, file: ConfigFile) -> bool:
+    return {"registries": habits.registries, "policy": habits.policy}.get(file.of) == "reload"
+
+
+def _was_reloaded(service: Service, file: ConfigFile) -> bool:
+    """What a reload reads; what else is in a file that is not effective then, it does not prove."""
+    return service.reloaded_at is not None and (file.changed_at or 0.0) < service.reloaded_at
+
+
 def _unknown(file: ConfigFile) -> Change:
-    because = f"{file.path}: it is not known whether it is newer than the process"
+    return _not_known(file, "it is not known whether it is newer than the process")
+
+
+def _of_another_tree(file: ConfigFile) -> Change:
+    """Each file of a tree that was mounted over it is another one; mostly with the same content."""
+    return _not_known(file, "it is another tree's than at the process's start; whether it says the same is not known")
+
+
+def _not_known(file: ConfigFile, why: str) -> Change:
     rule = "kubelet-configuration" if file.of == "kubelet" else "runtime-configuration"
-    return Change(rule=rule, action="nothing", because=because, unknown=True)
+    return Change(rule=rule, action="nothing", because=f"{file.path}: {why}", unknown=True)

@@ -17,6 +17,6 @@ def of(service: Service) -> Iterator[Change]:
     if service.needs_daemon_reload:
         because = f"{service.unit}: systemd has not loaded its unit file, or a drop-in, as it is now"
         yield Change(rule="unit-files", action="restart", because=because, daemon_reload=True)
-    elif service.unit_changed_at is not None and came_after(service, service.unit_changed_at):
+    elif came_after(service, service.unit_changed_at):
         because = f"{service.unit}: its unit file, or a drop-in, is newer than the process"
         yield Change(rule="unit-files", action="restart", because=because)

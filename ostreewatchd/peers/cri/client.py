@@ -65,6 +65,12 @@ class Runtime(Client):
         answer = self._channel.call("Status", pb.StatusRequest(verbose=True), pb.StatusResponse)
         return loaded(answer.info["cniconfig"]) if "cniconfig" in answer.info else None
 
+    def configuration(self) -> str:
+        """What containerd has made of its configuration files at its start, as JSON; empty: the runtime does not say.
+        It may hold secrets (a registry's password): it is to be compared, and never kept."""
+        answer = self._channel.call("Status", pb.StatusRequest(verbose=True), pb.StatusResponse)
+        return str(answer.info["config"]) if "config" in answer.info else ""
+
     def sandboxes(self) -> tuple[Sandbox, ...]:
         """All sandboxes, also those that are not ready, in the runtime's order."""
         answer = self._channel.call("ListPodSandbox", pb.ListPodSandboxRequest(), pb.ListPodSandboxResponse)
@@ -108,6 +114,7 @@ def _sandbox(each: pb.PodSandbox) -> Sandbox:
         created_ns=each.created_at,
         labels=dict(each.labels),
         annotations=dict(each.annotations),
+        handler=each.runtime_handler,
     )
 
 

@@ -55,6 +55,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """As of a container."""
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    handler: str = ""
+    """Empty: the default one, or it does not say (CRI-O says it of some alone)."""
 
 
 class RuntimeContainer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,9 +17,8 @@ from tests.unit.sources import Module, modules
 
 _JUDGE = "ostreewatchd.judge"
 _PLAN = "ostreewatchd.plan"
-_OF_A_RUNTIME = (f"{_JUDGE}.runtime.", f"{_JUDGE}.recovery.", f"{_PLAN}.runtime.", f"{_PLAN}.runtimerefusals.")
-"""What judges the evidence on a runtime, which no Snapshot has yet: its tests are test_runtime_decision.py and
-test_runtime_refusals.py; and on a node's recovery, which has a series of its own: test_recovery.py."""
+_OF_RECOVERY = f"{_JUDGE}.recovery."
+"""What judges a node's recovery has a series of its own, and its tests are test_recovery.py."""
 
 
 class Case(NamedTuple):
@@ -43,7 +42,7 @@ def judged_modules() -> tuple[Module, ...]:
     found = {
         one.name: one
         for one in modules()
-        if one.name.startswith((_JUDGE, _PLAN)) and not f"{one.name}.".startswith(_OF_A_RUNTIME)
+        if one.name.startswith((_JUDGE, _PLAN)) and not f"{one.name}.".startswith(_OF_RECOVERY)
     }
     needs = {name: set(_imported(one, frozenset(found))) - {name} for name, one in found.items()}
     ordered: list[Module] = []
