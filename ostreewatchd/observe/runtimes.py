@@ -20,6 +20,7 @@ from ostreewatchd.observe.configfiles import Moved, Read
 from ostreewatchd.observe.contents import Contents, since
 from ostreewatchd.observe.host import Host, conf_names
 from ostreewatchd.observe.kubeletfiles import kubelet_files
+from ostreewatchd.observe.selinux import types_missing
 from ostreewatchd.parse import runtimeconfig
 from ostreewatchd.parse.flags import flags
 from ostreewatchd.parse.mountinfo import MountTable, parse
@@ -116,6 +117,7 @@ class RuntimeLook:
             used=said.used,
             in_flight=said.in_flight,
             cni_missing=_cni_missing(seen.host, platform),
+            types_missing=types_missing(seen.host.root),
             kubelet=self._kubelet(seen, kubelet) if kubelet is not None else None,
             kubelet_goes_along=kubelet is not None and _goes_along(seen.systemd, kubelet.unit, daemon.unit),
         )

@@ -217,6 +217,9 @@ ROWS: tuple[Row, ...] = (
     Row("a switch is under way", crio(**WANTED), ("switch-in-progress",), snapshot=world().flag().snapshot()),
     Row("a transaction is under way", crio(**WANTED), ("transaction-under-way",), snapshot=_busy("LiveFs of x")),
     Row("what repositories offer is being read", crio(**WANTED), (CRIO,), snapshot=_busy("RefreshMd of x")),
+    Row(
+        "types that are not loaded, and nothing is due", crio(types_missing=("a_t", "b_t", "c_t", "d_t", "e_t", "f_t"))
+    ),
     # Once.
     Row(
         "systemd does not say which start it is",

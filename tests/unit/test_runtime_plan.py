@@ -26,7 +26,7 @@ def test_a_row_of_the_table(row: Row) -> None:
     made = plan(snapshot, findings, row.settings)
     assert sorted(said(one) for one in (*made.steps, *made.refusals)) == sorted(row.plan)
     assert any(one.verdict == "unknown" for one in findings) == row.unknown
-    assert [one.subject.kind for one in findings] == ["unit"] * len(findings)
+    assert {one.subject.kind for one in findings} <= {"unit", "host" if row.runtime.types_missing else "unit"}
     assert all(one.because and one.smaller for one in made.steps), "why, and why nothing smaller"
     assert plan(snapshot, findings, row.settings) == made, "the same again"
 
