@@ -174,11 +174,15 @@ def _is_refused(owed: set[str]) -> bool:
 
 
 def _to_be_asked(snapshot: Snapshot) -> Iterator[str]:
-    """What only a runtime can tell, in words that are others as soon as its answer may be: whether it has loaded what
-    its CNI directory names first, where it would not have noticed that."""
+    """What only a process can tell, in words that are others as soon as its answer may be: whether a runtime has
+    loaded what its CNI directory names first, where it would not have noticed that; and what of a live-apply those
+    that run have not taken over, which need not have made a mount."""
     for one in snapshot.cni_readers:
         if snapshot.runtime is None and one.network and is_stale(snapshot, one):
             yield f"whether {one.runtime} (pid {one.pid}) has loaded {one.network} of {one.identity}"
+    commit = snapshot.ostree.live_commit if snapshot.ostree.is_live else ""
+    if snapshot.runtime is None and commit and snapshot.runtimes:
+        yield f"what those that run have of {commit}"
 
 
 def _is_refused_for_a_unit() -> bool:

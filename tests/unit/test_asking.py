@@ -17,7 +17,7 @@ import pytest
 from ostreewatchd import asking, ledger, wanted
 from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
-from ostreewatchd.model import Plan, Refusal, Subject
+from ostreewatchd.model import Daemon, Ostree, Plan, Refusal, Subject
 from ostreewatchd.report.journal import Journal
 from tests.fakes.journald import FakeJournal
 from tests.unit.sources import ROOT
@@ -337,3 +337,24 @@ def test_what_only_the_runtime_can_tell_is_asked_for_once(bench: Bench) -> None:
     ran(Refusal(name="x", because="b", ends="e", subject=Subject(kind="unit", unit="u"), alarm=True))
     bench.clock.run(700)
     assert len(bench.asked) > 2
+
+
+def test_a_live_apply_that_made_no_mount_is_looked_into_once(bench: Bench) -> None:
+    """A second one changes what lies below the same overlay: whether runtime and kubelet have taken it over is for
+    the remediation to find out, which may ask them."""
+    runtime = Daemon(kind="runtime", name="crio", pid=800, mount_namespace=1, unit="crio.service")
+
+    def applied(commit: str) -> World:
+        ostree = Ostree(is_live=True, live_commit=commit)
+        return world().switch().not_asked().part(daemons=(runtime,), ostree=ostree)
+
+    bench.world = applied("c" * 64)
+    bench.look()
+    assert len(bench.asked) == 1
+    with Ledger(ledger.PATH) as book:
+        book.end_run(book.begin_run(), 0, "", Plan())
+    bench.clock.run(600)
+    assert len(bench.asked) == 1, "it was looked into"
+    bench.world = applied("d" * 64)
+    bench.look()
+    assert len(bench.asked) == 2
