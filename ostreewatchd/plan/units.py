@@ -98,8 +98,9 @@ def _lock(decision: Decision, subject: Subject, settings: Settings) -> Iterator[
     if decision.action == "restart" and settings.lock != "none":
         because = "a runtime is restarted on one node at a time, and no lock is configured that sees to that"
         yield Refusal(
-            name="no-lock", because=because, ends="with Lock=none, where nobody else restarts nodes", subject=subject
-        )
+            name="no-lock", because=because, ends="with Lock=none, where nobody else restarts nodes", subject=subject,
+            alarm=True,
+        )  # fmt: skip
 
 
 def _unasked(snapshot: Snapshot, service: Service, subject: Subject) -> Iterator[Refusal]:
