@@ -42,6 +42,8 @@ class UnitCurer:
         if why:
             return self._conclude(act, subject, Outcome("not-done", why))
         self._journal.report(Kind.INTENT, words.step(step), subject=subject, switch=switch.id, act=act)
+        if step.kind == "restart-unit":
+            self._ledger.remember_before(act, self._world.sample())
         started = self._world.monotonic()
         try:
             ran = self._world.run_unit(step)

@@ -12,7 +12,18 @@ import pytest
 
 from ostreewatchd.act.unit import Ran
 from ostreewatchd.ledger import Clock, Ledger, read
-from ostreewatchd.model import Exit, History, InFlight, Settings, Snapshot, Step
+from ostreewatchd.model import (
+    CriSeen,
+    Exit,
+    History,
+    InFlight,
+    KubeletSeen,
+    Sample,
+    Settings,
+    Snapshot,
+    Step,
+    UnitSeen,
+)
 from ostreewatchd.peers.systemd import SystemdError
 from ostreewatchd.remediation.loop import Result, remediate
 from ostreewatchd.report.journal import Journal
@@ -74,6 +85,12 @@ class Host:
         self.starts += 1
         self.behind = self.behind and not self.helps
 
+    def sample(self) -> Sample:
+        return Sample(
+            at=self.clock, wall=BOOTED_AT + self.clock, boot_id=worlds.BOOT, kubelet=UnitSeen(), cri=CriSeen(),
+            api=KubeletSeen(), runtime=UnitSeen(unit="crio.service", invocation=self.invocation),
+        )  # fmt: skip
+
     def monotonic(self) -> float:
         return self.clock
 
@@ -115,6 +132,9 @@ def test_it_is_restarted_once_and_the_ledger_tells_of_both_starts(bench: Bench) 
     assert (act.step, str(act.subject), act.outcome) == ("restart-unit", "crio.service", "cured")
     assert (act.invocation, act.successor) == (before, bench.host.invocation)
     assert act.intent_boottime < act.done_boottime
+    with Ledger(bench.path) as ledger:
+        known = ledger.before(act.id)
+    assert known is not None and known.runtime.invocation == before, "what recovery is judged against"
     assert bench.run().status == Exit.NOTHING_OWED and bench.host.starts == 2, "the second plan is nothing"
 
 
