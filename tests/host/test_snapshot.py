@@ -24,7 +24,7 @@ import pystemd.dbuslib  # noqa: F401
 
 from ostreewatchd.cli import main
 from ostreewatchd.judge import judge
-from ostreewatchd.model import Daemon, KubeletView, Settings, Snapshot, SystemView
+from ostreewatchd.model import Daemon, History, KubeletView, Live, Settings, Snapshot, SystemView
 from ostreewatchd.observe import deep
 from ostreewatchd.observe.host import Host
 from ostreewatchd.observe.look import Answers
@@ -101,8 +101,8 @@ def runtime(*containers: Container) -> Iterator[None]:
 class Well(deep.DeepLook):
     """systemd and kubelet are well: there are none in these namespaces. The runtime is asked."""
 
-    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon], *_: object) -> Answers:
-        answers = super().ask(host, platform, daemons)
+    def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History) -> Answers:
+        answers = super().ask(host, platform, daemons, live, history)
         assert answers.system.problem and answers.kubelet.problem and answers.rpm_ostree.problem
         return answers._replace(system=SystemView(state="running"), kubelet=KubeletView(pid=1))
 
