@@ -96,7 +96,7 @@ def start(
             os.write(answered, f"{os.getpid()}\n".encode())
             _serve(asked, answered)
         except OSError as error:
-            os.write(answered, f"{error.errno} {error}\n".encode())
+            os.write(answered, f"{error.errno} {os.getpid()} {error}\n".encode())
         except BaseException:  # noqa: BLE001 (the parent shows it)
             os.write(answered, (json.dumps(traceback.format_exc()) + "\n").encode())
         finally:
@@ -110,10 +110,21 @@ def start(
     text = said.decode().strip()
     if text.isdecimal():
         return Process(int(text), child, ask, answer)
-    number, _, reason = text.partition(" ")
+    number, _, rest = text.partition(" ")
     if number.isdecimal():
+        own, _, reason = rest.partition(" ")
+        _await_end(child, int(own))
         raise OSError(int(number), reason)
     raise RuntimeError(json.loads(text))
+
+
+def _await_end(child: int, own: int) -> None:
+    """Of what failed to start, and of what stands between: one that is still ending is seen by one look and not by the
+    next."""
+    os.kill(child, signal.SIGKILL)
+    for pid in dict.fromkeys((child, own)):  # The second is an orphan by then, and PID 1's.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def _sleep() -> None:
