@@ -54,7 +54,8 @@ class _Known(NamedTuple):
     devices: frozenset[int] = frozenset()
     """On the ways to its paths, where `table` is None: another one may be of a filesystem that does not answer."""
     again: bool = False
-    """What is at its paths only a child can tell: nothing of it holds until the next look."""
+    """What is at its paths only a child can tell, or a directory whose names are told is an overlay's, where what
+    changes behind it changes no time (Documentation/filesystems/overlayfs.rst): nothing holds until the next look."""
 
 
 class Found(NamedTuple):
@@ -252,15 +253,15 @@ class _Look:
             root.step = None
             binds = [
                 Bind(
-                    host_path=host_path,
-                    path=path,
-                    via=via,
-                    writable=mount.writable,
-                    propagated=mount.propagated,
-                    sight=sight(root, table, path, list_names=host_path in self._watched[2:], links=False),
-                    device_is_mounted=self._places.is_mounted(mount),
+                    host_path=place.host_path,
+                    path=place.path,
+                    via=place.via,
+                    writable=place.mount.writable,
+                    propagated=place.mount.propagated,
+                    sight=sight(root, table, place.path, list_names=self._is_listed(place), links=False),
+                    device_is_mounted=self._places.is_mounted(place.mount),
                 )
-                for host_path, path, via, mount, _ in places
+                for place in places
             ]
         # All of the above asked for the pid: was it one and the same process?
         now = proc.stat(process.pid)
@@ -289,7 +290,11 @@ class _Look:
         subpaths = frozenset(place.path for place in places if place.subpath)
         receives = receives or not all(self._places.is_of_deployment(place.mount) for place in places)
         known_by = hash(data) if len(data) <= _SMALL else None
-        return _Known(container, receives, moving, subpaths, known_by, frozenset(met), root.led_aside)
+        again = root.led_aside or any(one.mount.fstype == "overlay" and self._is_listed(one) for one in places)
+        return _Known(container, receives, moving, subpaths, known_by, frozenset(met), again)
+
+    def _is_listed(self, place: Place) -> bool:
+        return place.host_path in self._watched[len(_WATCHED_TREES) :]
 
 
 def _moving(root: Root, table: MountTable, places: Iterable[Place]) -> tuple[tuple[str, Optional[What]], ...]:

@@ -62,3 +62,11 @@ def test_the_last_mount_of_what_is_held_goes_from_the_host() -> None:
     with worlds() as made:
         answer = made.run(script)
     assert not answer.wrong and answer.counts["umount done"] == 1, answer
+
+
+def test_a_name_that_came_behind_an_overlay() -> None:
+    """Its directory's times do not tell of that."""
+    script = Script(6, [("bind", 0, 1, True), ("overlay", 1), ("start", 1, [(0, 3, 1)], 0), ("write", 0)], "warm")
+    with worlds() as made:
+        answer = made.run(script)
+    assert not answer.wrong and answer.counts["write done"] == 1, answer
