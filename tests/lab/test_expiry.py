@@ -30,10 +30,13 @@ def shared(built: None) -> Iterator[Cluster]:
 
 
 def test_the_token_of_the_host_ends(shared: Cluster) -> None:
-    """Nothing is done by hand but the switch: the daemon is not there until the outage has come."""
+    """Nothing is done by hand but the switch: the daemon is not there until the outage has come. That of whereabouts
+    ends as well, and would do so without the switch: what watches its token writes it anew only when the certificate
+    authority is another too (script/token-watcher.sh: a shell's && and || bind alike)."""
     node = shared.node
+    whereabouts = shared.start_writer(daemons.whereabouts())
     multus = shared.start_writer(daemons.multus())
-    writers = [multus, shared.start_writer(daemons.calico_node())]
+    writers = [whereabouts, multus, shared.start_writer(daemons.calico_node())]
     shared.start(daemons.plain("before"))
     node.wait(lambda: shared.interfaces("before"), 30, "a pod of a healthy node has its interface")
     node.sh(["systemctl", "stop", WATCHER, REMEDIATION, PATH_UNIT])
@@ -58,13 +61,14 @@ def test_the_token_of_the_host_ends(shared: Cluster) -> None:
     shared.start(daemons.plain("during"))
     said = node.wait(lambda: shared.events("during", "FailedCreatePodSandBox"), 30, "a pod cannot start")
     assert said[0].endswith("error waiting for pod: Unauthorized")
-    wrong = {one["rule"]: one["path"] for one in findings(node, "") if one["verdict"] == "wrong"}
-    assert wrong == {"token-expired": cluster.MULTUS}
+    wrong = {(one["rule"], one["path"]) for one in findings(node, "") if one["verdict"] == "wrong"}
+    assert wrong == {("token-expired", cluster.MULTUS), ("token-expired", cluster.WHEREABOUTS)}
     untouched(node, before)
 
     node.sh(["systemctl", "start", PATH_UNIT, WATCHER])
     healed(node, before, writers)
     assert shared.token(cluster.MULTUS) == shared.projected(before[multus].uid)
+    assert shared.token(cluster.WHEREABOUTS) == shared.projected(before[whereabouts].uid)
     shared.start(daemons.plain("after"))
     node.wait(lambda: shared.interfaces("after"), 30, "the next pod has its interface")
     assert shared.events("after", "AddedInterface")
