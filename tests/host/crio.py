@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
 [crio]
 root = "{base}/storage"
+runroot = "{base}/runroot"
 version_file = "{base}/version"
 clean_shutdown_file = "{base}/clean.shutdown"
 [crio.api]

@@ -6,6 +6,7 @@ Where they were read: tests/fakes/crio. Needs what test_cri_containerd.py needs.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import time
@@ -116,7 +117,10 @@ def test_a_reload_shows_a_handler_and_does_not_serve_it(crio: Crio) -> None:
 
     crio.restart()
     assert handlers(crio) == ["", "extra", "runc"], "as before"
-    assert sandbox(crio, "new", "extra") in known(crio.socket)
+    new = sandbox(crio, "new", "extra")
+    assert new in known(crio.socket)
+    bundle = (crio.base / "runroot/overlay-containers" / new / "userdata/config.json").read_text()
+    assert json.loads(bundle)["annotations"]["io.kubernetes.cri-o.RuntimeHandler"] == "extra"
 
     drop_in.unlink()
     crio.reload()

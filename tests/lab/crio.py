@@ -8,12 +8,15 @@ crio.service is Before=kubelet.service: an explicit restart of CRI-O takes kubel
 
 from __future__ import annotations
 
+import functools
+import tempfile
+from pathlib import Path
 from typing import Optional
 
 from tests.fakes.crio import wire
 from tests.host.cri_creator import Creator
 from tests.lab.node import Node
-from tests.lab.run import REPOSITORY
+from tests.lab.run import REPOSITORY, run
 from tests.lab.sysroot import Changes
 
 SOCKET = "/run/crio/crio.sock"
@@ -23,12 +26,11 @@ _STAND_IN = "/usr/lib/lab/stand-in"
 _BEHIND = "/run/lab/behind.sock"
 _BUNDLE = "/usr/lib/ostreewatchd/python3.11"
 
-# comm is the script's own name: a program that looks for "crio" finds it.
-_PROGRAM = f"""#!/usr/bin/python3
+_PROGRAM = f"""import os
 import sys
 sys.path[:0] = ["{_STAND_IN}", "{_BUNDLE}"]
 from tests.fakes.crio.__main__ import main
-sys.exit(main(version="{{version}}"))
+sys.exit(main(version=os.environ["CRIO_VERSION"]))
 """
 _UNIT = f"""[Unit]
 Description=Container Runtime Interface for OCI (CRI-O), a stand-in
@@ -38,6 +40,7 @@ Requires=behind-crio.service
 
 [Service]
 Type=notify
+NotifyAccess=all
 Environment=CRIO_BEHIND={_BEHIND} CRIO_MARKS={MARKS} PYTHONDONTWRITEBYTECODE=1
 EnvironmentFile=-/etc/sysconfig/crio
 ExecStart=/usr/bin/crio $CRIO_CONFIG_OPTIONS $CRIO_RUNTIME_OPTIONS
@@ -97,7 +100,8 @@ def changes(version: str = "1.37.0", coupled: bool = True) -> Changes:
     }
     return {
         **files,
-        "/usr/bin/crio": _PROGRAM.format(version=version),
+        f"{_STAND_IN}/crio.py": _PROGRAM,
+        "/usr/bin/crio": _launcher(version),
         "/usr/lib/systemd/system/crio.service": _UNIT,
         "/usr/lib/systemd/system/behind-crio.service": _BEHIND_UNIT,
         "/usr/lib/systemd/system/lab-images.service.d/crio.conf": _IMAGES,
@@ -108,6 +112,16 @@ def changes(version: str = "1.37.0", coupled: bool = True) -> Changes:
         "/etc/systemd/system/containerd.service": "",
         f"{DROP_INS}/10-lab.conf": _CONFIG,
     }
+
+
+@functools.cache
+def _launcher(version: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        # A script would do, but for /proc/<pid>/exe: that would be Python.
+        defined = (f'-DVERSION="{version}"', f'-DSTAND_IN="{_STAND_IN}/crio.py"')
+        source = REPOSITORY / "tests/fakes/crio/launcher.c"
+        run(["gcc", "-static", "-O1", "-Wall", "-Werror", *defined, "-o", f"{folder}/crio", str(source)], timeout=60)
+        return Path(folder, "crio").read_bytes()
 
 
 def create(coupled: bool = True, also: Optional[Changes] = None) -> Node:

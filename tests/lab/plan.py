@@ -30,6 +30,7 @@ PROGRAMS = {
     "rpm": "rpm",
     "rpmbuild": "rpm",
     "busybox": "busybox-static",
+    "gcc": "gcc",
     "nsenter": "util-linux",
     "setpriv": "util-linux",
     "journalctl": "systemd",

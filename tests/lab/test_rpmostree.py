@@ -51,7 +51,11 @@ def test_kubelet_runs_pods_on_it(machine: Node) -> None:
     saved = json.loads(ctl(machine, "snapshot", "save", "--output", "-")[1])
     seen = saved["runtime"]
     assert (seen["socket"], len(seen["pods"]), len(seen["containers"])) == (crio.SOCKET, 2, 2)
-    assert [one["unit"] for one in saved["daemons"] if one["kind"] == "runtime"] == ["crio.service"]
+    (daemon,) = [one for one in saved["daemons"] if one["kind"] == "runtime"]
+    assert daemon["unit"] == "crio.service"
+    assert machine.sh(["readlink", f"/proc/{daemon['pid']}/exe"]).stdout == "/usr/bin/crio\n"
+    assert machine.sh(["crio", "--version"]).stdout == "crio version 1.37.0\n"
+    assert machine.sh(["crio", "config"]).returncode == 0
 
 
 def test_a_new_handler_is_shown_after_a_reload_and_served_after_a_restart(machine: Node) -> None:

@@ -5,8 +5,11 @@ Sources: cri-o server/runtime_status.go, server/sandbox_run.go, server/container
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import threading
+from pathlib import Path
 from typing import Any, Callable, Optional
 
 # As in the product's client: it must be set before grpc is loaded.
@@ -18,7 +21,7 @@ import grpc
 from . import settings, wire
 from .network import Network
 from .settings import Config
-from .storage import Box, Memory
+from .storage import Box, Memory, replace
 
 RUNTIME, IMAGES = "/runtime.v1.RuntimeService/", "/runtime.v1.ImageService/"
 _NODE = 2  # NamespaceMode
@@ -38,6 +41,7 @@ class Verbs(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._served = {name: 0xC000100000 + 0x1000 * at for at, name in enumerate(sorted(runtime["runtimes"]))}
         self._default = str(runtime["default_runtime"])
         self._memory = memory
+        self._bundles = Path(served["crio"]["runroot"], "overlay-containers")
         self._network = network
         self._no_address: set[str] = set()
         self._lock = threading.Lock()
@@ -142,6 +146,12 @@ class Verbs(grpc.GenericRpcHandler):  # type: ignore[misc]
         with self._lock:
             self._memory.sandboxes[wire.text(answer, 1)] = Box(key, handler or self._default, network)
             self._memory.write()
+        self._bundle(wire.text(answer, 1), handler, metadata)
+        return answer
+
+    def _RemovePodSandbox(self, data: bytes, context: Any) -> bytes:
+        answer = self._pass("RemovePodSandbox", data, context)
+        shutil.rmtree(self._bundles / wire.text(data, 1), ignore_errors=True)
         return answer
 
     def _CreateContainer(self, data: bytes, context: Any) -> bytes:
@@ -186,6 +196,19 @@ class Verbs(grpc.GenericRpcHandler):  # type: ignore[misc]
     def _there(self, key: str) -> str:
         known = {box.key: id for id, box in list(self._memory.sandboxes.items()) if id not in self._memory.forgotten}
         return known[key] if known.get(key) in self.sandboxes() else ""
+
+    def _bundle(self, id: str, handler: str, metadata: bytes) -> None:
+        """As much of <runroot>/overlay-containers/<id>/userdata/config.json as tells whose it is (measured: crictl
+        lists such pods without their handler, and the annotation has it)."""
+        notes = {
+            "io.kubernetes.cri-o.ContainerType": "sandbox",
+            "io.kubernetes.cri-o.SandboxID": id,
+            "io.kubernetes.cri-o.RuntimeHandler": handler,
+            "io.kubernetes.pod.name": wire.text(metadata, 1),
+            "io.kubernetes.pod.namespace": wire.text(metadata, 3),
+            "io.kubernetes.pod.uid": wire.text(metadata, 2),
+        }
+        replace(self._bundles / id / "userdata/config.json", json.dumps({"annotations": notes, "mounts": []}))
 
     def _is_known(self, one: bytes) -> bool:
         return wire.text(one, 1) not in self._memory.forgotten
