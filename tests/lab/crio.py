@@ -136,9 +136,11 @@ def create(coupled: bool = True, also: Optional[Changes] = None) -> Node:
     return made
 
 
-def drop_in(name: str, program: str = "/usr/sbin/runc") -> tuple[str, str]:
-    """What a package with a runtime brings to /etc: path and text."""
-    return f"{DROP_INS}/50-{name}.conf", f'[crio.runtime.runtimes.{name}]\nruntime_path = "{program}"\n'
+def brought(name: str) -> Changes:
+    """What a package with a runtime brings: its program, and a drop-in with its handler."""
+    program = f"/usr/libexec/lab/{name}"
+    drop_in = f'[crio.runtime.runtimes.{name}]\nruntime_path = "{program}"\n'
+    return {program: "#!/bin/sh\n", f"{DROP_INS}/50-{name}.conf": drop_in}
 
 
 def shown(node: Node) -> set[str]:

@@ -7,6 +7,7 @@ called, rpm-ostree not be touched, nor its transaction's socket."""
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -58,24 +59,6 @@ def test_kubelet_runs_pods_on_it(machine: Node) -> None:
     assert machine.sh(["crio", "config"]).returncode == 0
 
 
-def test_a_new_handler_is_shown_after_a_reload_and_served_after_a_restart(machine: Node) -> None:
-    """cri-o#10202. kubelet goes along with the restart, the containers stay what they are."""
-    path, text = crio.drop_in("extra")
-    machine.sh(f"cat >{path}", input=text)
-    machine.sh("systemctl reload crio")
-    machine.wait(lambda: "extra" in crio.shown(machine), 10, "the handler is shown")
-    with pytest.raises(RuntimeRefused, match="failed to find runtime handler extra from runtime list"):
-        crio.probe(machine, "extra")
-    before = instances(machine, ["plain", "calico-node"])
-    kubelets = machine.sh(["systemctl", "show", "-P", "InvocationID", "kubelet"]).stdout
-
-    machine.sh(["systemctl", "restart", "crio"])
-
-    assert crio.probe(machine, "extra")
-    assert machine.sh(["systemctl", "show", "-P", "InvocationID", "kubelet"]).stdout != kubelets
-    assert instances(machine, ["plain", "calico-node"]) == before
-
-
 def test_the_watcher_hears_a_live_apply(machine: Node, daemon: RpmOstree) -> None:
     """From its call to its end, and a second one, which makes no mount; and the daemon's idle exit."""
     says(machine, "listening to rpm-ostree (not running")
@@ -110,6 +93,29 @@ def test_the_watcher_hears_a_live_apply(machine: Node, daemon: RpmOstree) -> Non
     says(machine, "listening to rpm-ostree (not running")
 
 
+def test_a_new_handler_is_shown_after_a_reload_and_served_after_a_restart(machine: Node, daemon: RpmOstree) -> None:
+    """cri-o#10202: it comes by a live-apply, and what a reload shows proves nothing, to the gate neither. kubelet goes
+    along with the restart, the containers stay what they are."""
+    daemon.do("start")
+    daemon.apply_live(crio.brought("kata"))
+    machine.sh("systemctl reload crio")
+    machine.wait(lambda: "kata" in crio.shown(machine), 10, "the handler is shown")
+    with pytest.raises(RuntimeRefused, match="failed to find runtime handler kata from runtime list"):
+        crio.probe(machine, "kata")
+    status, rows = gate(machine, "--handler", "kata")
+    assert (status, rows["handlers"], rows["runtime-unit"]) == (1, "old", "old")
+    before = instances(machine, ["plain", "calico-node"])
+    kubelets = machine.sh(["systemctl", "show", "-P", "InvocationID", "kubelet"]).stdout
+
+    machine.sh(["systemctl", "restart", "crio"])
+
+    status, rows = gate(machine, "--handler", "kata", "--wait", "--timeout", "60s")
+    assert (status, rows["handlers"], rows["runtime-unit"]) == (0, "good", "good")
+    assert crio.probe(machine, "kata")
+    assert machine.sh(["systemctl", "show", "-P", "InvocationID", "kubelet"]).stdout != kubelets
+    assert instances(machine, ["plain", "calico-node"]) == before
+
+
 def test_nothing_is_done_while_a_transaction_is_under_way(machine: Node, daemon: RpmOstree) -> None:
     """And when it has ended nobody needs to ask again."""
     daemon.do("start")
@@ -122,3 +128,24 @@ def test_nothing_is_done_while_a_transaction_is_under_way(machine: Node, daemon:
     untouched(machine, before, seconds=0.5)
     daemon.do("finish")
     healed(machine, before)
+
+
+def test_ready_and_knows_none_of_its_pods(machine: Node) -> None:
+    """The last one: killed, and a layer was damaged. It is READY; its containers run on, and are nobody's."""
+    before = machine.containers()
+    assert before
+    machine.sh("touch /var/lib/containers/storage/damaged-layer")
+    machine.kill("crio")
+    machine.wait(lambda: machine.sh("systemctl is-active crio", check=False).returncode != 0, 10, "it is dead")
+    machine.sh("systemctl start crio")
+    status, rows = gate(machine)
+    assert status == 1
+    assert (rows["runtime-ready"], rows["runtime-unit"]) == ("good", "good")
+    assert {name for name, verdict in rows.items() if verdict == "bad"} >= {"pods-known", "all-managed"}
+    assert all(Path(machine.root, "proc", str(one.pid)).exists() for one in before)
+
+
+def gate(node: Node, *options: str) -> tuple[int, dict[str, str]]:
+    """Exit status and each row's verdict."""
+    status, text = ctl(node, "gate", "--json", *options, timeout=120)
+    return status, {row["name"]: row["verdict"] for row in json.loads(text)["rows"]}
