@@ -27,6 +27,10 @@ FROZEN = {
     "runtime stopping": (Event(at=0.0, do="runtime", how="silent"), "container-will-not-stop"),
     "runtime refusing": (Event(at=0.0, do="runtime", how="refuses"), "stop-failed"),
     "kubelet starting": (Event(at=0.0, do="returns", who="calico-node", how="never"), "container-will-not-start"),
+    "kubelet making a sandbox": (
+        Event(at=0.0, do="returns", who="calico-node", how="never"),
+        "sandbox-will-not-start",
+    ),
     "the container": (Event(at=0.0, do="returns", who="calico-node", how="stale"), "still-stale"),
     "a person": (Event(at=0.0, do="pause", value=3600.0), "paused"),
     "the platform's script": (Event(at=0.0, do="flag"), "switch-in-progress"),
@@ -76,6 +80,8 @@ def test_it_ends_and_says_whose_fault_it_was(who: str) -> None:
             DO[event.do](node, event)
             if who == "the runtime's namespace":
                 DO["runtime-namespace"](node, event)
+            if who == "kubelet making a sandbox":
+                DO["shim"](node, event)
             if who == "kubelet's API server":
                 DO["api-server"](node, Event(at=0.0, do="api-server", how="away"))
                 DO["kubelet"](node, event)
