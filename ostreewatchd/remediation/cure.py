@@ -184,9 +184,12 @@ def _findings(snapshot: Snapshot, step: Step) -> list[Finding]:
 
 
 def _doubt(snapshot: Snapshot, step: Step) -> str:
-    """Why it is not known to be fresh, though no restart is due; empty: it is fresh."""
-    found = (one.reason for one in _findings(snapshot, step) if snapshot.cni_directory_of(one.path))
-    return next(found, "")
+    """Why it is not known that the container shows what the host has, though no restart is due; empty: it does."""
+    container = snapshot.container(step.subject.container_id)
+    binds = container.binds if container is not None else ()
+    due = {bind.path for bind in binds if not bind.via and snapshot.cni_directory_of(bind.host_path)}
+    doubts = (one for one in _findings(snapshot, step) if one.verdict in ("stale", "unknown") and one.inside in due)
+    return next((one.reason for one in doubts), "")
 
 
 def _open_act(history: History, switch: Switch, step: Step) -> Optional[PastAct]:
