@@ -11,7 +11,7 @@ from typing import Callable, Optional
 from ostreewatchd import ledger, wanted
 from ostreewatchd.judge.runtime_watch import is_stale
 from ostreewatchd.lean import asyncio
-from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.model import Finding, History, Snapshot
 from ostreewatchd.report.journal import Journal, Kind
 
 _PAUSES = (5.0, 10.0, 20.0, 40.0, 60.0)
@@ -21,6 +21,8 @@ _PAUSE_ALARMED = 300.0
 _ENDS_UNSEEN = frozenset({"cni-configuration-missing", "waits-for-restart"})
 """Alarms whose cause may end with nobody asking: a file that an operator or an installer puts there, a
 container that kubelet starts at last."""
+_MAY_COME_BACK = frozenset({"container-will-not-stop", "container-will-not-start", "sandbox-will-not-start"})
+"""Failures that may be over with nobody asking, and the breaker with them: the container is there again, and fresh."""
 _TAKEN_UP_WITHIN = 30.0
 """Seconds after which a request that nobody took up is an alarm."""
 _MAX_UNWRITTEN = 8
@@ -84,10 +86,10 @@ class Asker:
             told = snapshot.pause is None and not _is_refused(
                 {one.subject.container_id for one in findings if one.owed}
             )
-            self._ask(frozenset(due), owed if told else 0, installed)
+            self._ask(frozenset(due), owed if told else 0, installed, history)
         elif self._next is None or (due < self._asked_for and self._pause > _PAUSES[-1]):
             # What was in the way may have been what is no longer due.
-            self._ask(frozenset(due), owed, installed)
+            self._ask(frozenset(due), owed, installed, history)
 
     def _unasked(self, questions: Sequence[str]) -> Iterator[str]:
         """Those of them that no remediation has looked into since they came up. One that has refused what it found is
@@ -105,7 +107,7 @@ class Asker:
                 timer.cancel()
         self._next = self._overdue = None
 
-    def _ask(self, due: frozenset[str], owed: int, installed: bool) -> None:
+    def _ask(self, due: frozenset[str], owed: int, installed: bool, history: History) -> None:
         self._asked_for = due
         if not installed:
             self._alarm("the live tree does not have this product: nothing is healed until one is live that has it")
@@ -119,7 +121,7 @@ class Asker:
                 self._journal.report(Kind.ASKED, f"asked for a remediation: {owed} owed", owed=owed)
             if self._overdue is None:
                 self._overdue = self._loop.call_later(_TAKEN_UP_WITHIN, self._was_it_taken_up, ledger.newest_run())
-        self._pause = _pause_until_it_may_end() or _PAUSES[min(self._asked, len(_PAUSES) - 1)]
+        self._pause = _pause_until_it_may_end(history) or _PAUSES[min(self._asked, len(_PAUSES) - 1)]
         self._asked += 1
         if self._next is not None:
             self._next.cancel()
@@ -193,7 +195,7 @@ def _is_refused_for_a_unit() -> bool:
     return last is not None and any(one.subject is not None and one.subject.kind == "unit" for one in last.refusals)
 
 
-def _pause_until_it_may_end() -> float:
+def _pause_until_it_may_end(history: History) -> float:
     """Seconds, if the last remediation refused everything for reasons of which the end is known or a person's; else
     0."""
     try:
@@ -203,7 +205,17 @@ def _pause_until_it_may_end() -> float:
     if last is None or not last.refusals:
         return 0.0
     ends = [refusal.ends_at for refusal in last.refusals if refusal.ends_at is not None]
-    unseen = [one for one in last.refusals if one.ends_at is None and (not one.alarm or one.name in _ENDS_UNSEEN)]
+    ends_unseen = _ENDS_UNSEEN | ({"breaker"} if _may_come_back(history) else set())
+    unseen = [one for one in last.refusals if one.ends_at is None and (not one.alarm or one.name in ends_unseen)]
     if unseen:
         return 0.0
     return max(_PAUSES[0], min([_PAUSE_ALARMED, *(end - time.time() for end in ends)]))
+
+
+def _may_come_back(history: History) -> bool:
+    """Whether a restart of this switch failed in such a way."""
+    current = history.switch.id if history.switch is not None else ""
+    return any(
+        act.switch_id == current and act.outcome == "not-cured" and act.failure in _MAY_COME_BACK
+        for act in history.acts
+    )

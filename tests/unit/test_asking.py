@@ -137,6 +137,15 @@ def test_what_waits_for_a_person_is_asked_for_rarely_and_at_once_when_less_is_du
     assert bench.asked == [0, 299], "what was in the way may be what is no longer due"
 
 
+def test_a_breaker_that_may_end_by_itself_is_asked_for_each_minute(bench: Bench) -> None:
+    """Kubelet may start at last what was stopped: then the others have their turn."""
+    bench.world.act(name="kube-multus", outcome="not-cured", failure="sandbox-will-not-start")
+    ran(Refusal(name="breaker", because="b", ends="e", alarm=True))
+    bench.look()
+    bench.clock.run(200)
+    assert bench.asked == [0, 5, 15, 35, 75, 135, 195]
+
+
 def test_what_ends_at_a_known_time_is_asked_for_then(bench: Bench) -> None:
     """A pause, a window, kubelet's back-off: a remediation each minute until then would be for nothing."""
     ran(Refusal(name="paused", because="b", ends="e", ends_at=time.time() + 5000))
