@@ -83,7 +83,7 @@ soak: $(STAMP) ## 10,000 random mount worlds and a million histories, other ones
 	.venv/bin/python -m pytest --hypothesis-profile=soak tests/unit
 	OSTREEWATCHD_SIM_HISTORIES=$${OSTREEWATCHD_SIM_HISTORIES:-1000000} OSTREEWATCHD_SIM_FIRST=$$RANDOM$$RANDOM$$RANDOM \
 		.venv/bin/python -m pytest -s tests/sim/test_histories.py -k random
-	OSTREEWATCHD_CUTS=all .venv/bin/python -m pytest -s tests/lab/test_cuts.py
+	OSTREEWATCHD_CUTS=all .venv/bin/python -m pytest -s tests/lab/test_cuts.py tests/lab/test_orders.py
 	OSTREEWATCHD_EXPIRY=1 .venv/bin/python -m pytest tests/lab/test_expiry.py
 
 demo: ## The fault and its cure on a real node, told as it happens
