@@ -61,10 +61,12 @@ COLLABORATORS: Mapping[str, Union[str, tuple[str, ...]]] = {
     "peers.errors": "names only",
     "peers.hostmounts": "the kernel: /proc/1/mountinfo waits for nobody",
     "peers.http": ("kubelet", "kubelet's API server"),
+    "peers.kubeletapi": ("kubelet",),
     "peers.paths": "the kernel; a filesystem that may not answer is not stepped on",
     "peers.proc": "the kernel; what a process could hold up is not read",
     "peers.rpmostree": ("rpm-ostree", "rpm-ostree at work"),
     "peers.systemd": ("systemd", "the watcher's unit"),
+    "peers.watches": "the kernel: fdinfo, and a watch of its own for a moment",
 }
 """All that a remediation talks to: who is frozen for it, or why there is nobody."""
 
@@ -185,6 +187,7 @@ def test_nobody_is_asked_without_a_deadline() -> None:
                 "Runtime.connect",
                 "RuntimeActs.connect",
                 "http.get",
+                "KubeletApi",
             ):
                 calls += 1
                 assert "deadline" in {word.arg for word in node.keywords}, f"{module.where}:{node.lineno}"
