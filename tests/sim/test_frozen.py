@@ -58,6 +58,7 @@ COLLABORATORS: Mapping[str, Union[str, tuple[str, ...]]] = {
     "peers.cri.errors": "names only",
     "peers.cri.runtime_pb2": "names only",
     "peers.cri.types": "names only",
+    "peers.crio": ("runtime asked",),
     "peers.errors": "names only",
     "peers.hostmounts": "the kernel: /proc/1/mountinfo waits for nobody",
     "peers.http": ("kubelet", "kubelet's API server"),
@@ -66,6 +67,7 @@ COLLABORATORS: Mapping[str, Union[str, tuple[str, ...]]] = {
     "peers.proc": "the kernel; what a process could hold up is not read",
     "peers.rpmostree": ("rpm-ostree", "rpm-ostree at work"),
     "peers.systemd": ("systemd", "the watcher's unit"),
+    "peers.units": ("systemd",),
     "peers.watches": "the kernel: fdinfo, and a watch of its own for a moment",
 }
 """All that a remediation talks to: who is frozen for it, or why there is nobody."""
