@@ -58,7 +58,7 @@ COLLABORATORS: Mapping[str, Union[str, tuple[str, ...]]] = {
     "peers.cri.errors": "names only",
     "peers.cri.runtime_pb2": "names only",
     "peers.cri.types": "names only",
-    "peers.crio": ("runtime asked",),
+    "peers.crio": "a child of its own, from the disk, with a deadline",
     "peers.errors": "names only",
     "peers.hostmounts": "the kernel: /proc/1/mountinfo waits for nobody",
     "peers.http": ("kubelet", "kubelet's API server"),
