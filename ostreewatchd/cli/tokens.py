@@ -113,6 +113,8 @@ def _line(snapshot: Snapshot, one: Credential, *, bars: bool) -> str:
         parts.append(f"bound to {one.pod}" + (", which is here" if one.pod_is_here else ""))
     if one.same is not None:
         parts.append("the same as the host's" if one.same else "another than the host's")
+    if one.accepted is not None:
+        parts.append("accepted by the API server" if one.accepted else "REFUSED by the API server")
     meaning = _MEANS[state_of(snapshot, one)]
     return ", ".join(parts) + (f": {meaning}" if meaning else "")
 

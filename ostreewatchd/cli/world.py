@@ -17,6 +17,7 @@ import msgspec
 from ostreewatchd import ledger, settings
 from ostreewatchd.judge import judge
 from ostreewatchd.model import (
+    Credential,
     Daemon,
     Exit,
     Finding,
@@ -106,6 +107,14 @@ def see_host(*, deep: bool = False) -> Judged:
 class _Asker:
     """Asks systemd, runtime and kubelet, unless this installation is not whole (as it is where a switch took the tree
     away): what of them is missing may be missed only when they are used. The rest of the look holds."""
+
+    def with_acceptance(self, host: Host, credentials: Sequence[Credential]) -> tuple[Credential, ...]:
+        try:
+            from ostreewatchd.observe.acceptance import with_acceptance
+
+            return with_acceptance(host, credentials)
+        except ImportError:
+            return tuple(credentials)
 
     def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History) -> Answers:
         try:

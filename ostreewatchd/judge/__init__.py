@@ -29,7 +29,7 @@ from ostreewatchd.judge.host import (
     unreadable_state,
 )
 from ostreewatchd.judge.rule import Rule
-from ostreewatchd.judge.tokens import diverged, expired, expiring, orphaned, silent
+from ostreewatchd.judge.tokens import diverged, expired, expiring, orphaned, refused, silent
 from ostreewatchd.model import Finding, Snapshot
 
 RULES: tuple[Rule, ...] = (
@@ -44,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     expired.rule,
     expiring.rule,
     orphaned.rule,
+    refused.rule,
     silent.rule,
     cni_config_missing.rule,
     cni_config_foreign.rule,

@@ -40,6 +40,11 @@ class Credential(Record, frozen=True, kw_only=True):
     pod_uid: str = ""
     pod_is_here: Optional[bool] = None
     """Whether kubelet has that pod on this node; None: bound to none, or not known."""
+    projected: Optional[bool] = None
+    """Of a token that is bound to a pod: whether it is the very one that kubelet has in that pod's volume now;
+    compared in memory. None: bound to none, or there is none to compare it with."""
+    accepted: Optional[bool] = None
+    """Of the host's: whether the API server took it, when it was asked. None: it was not, or did not answer."""
     key_id: str = ""
     """Which key signed it."""
     same: Optional[bool] = None

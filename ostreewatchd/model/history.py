@@ -73,7 +73,7 @@ class PastAct(Record, frozen=True, kw_only=True):
     """The boot whose CLOCK_BOOTTIME that is; empty: an older version wrote it."""
     failure: str = ""
     """What kept it from curing, where `outcome` is `not-cured`: container-will-not-stop, container-will-not-start,
-    sandbox-will-not-start, still-stale, unit-will-not-start."""
+    sandbox-will-not-start, token-not-renewed, still-stale, unit-will-not-start."""
     invocation: str = ""
     """Of a unit: systemd's InvocationID of the start that the act was to end."""
     successor: str = ""

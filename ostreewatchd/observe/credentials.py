@@ -17,6 +17,7 @@ import msgspec
 from ostreewatchd.model import Bind, Container, Credential, Identity, Reference
 from ostreewatchd.model.credential import WriterName
 from ostreewatchd.observe.host import Host
+from ostreewatchd.observe.projected import projected
 from ostreewatchd.observe.roots import Roots
 from ostreewatchd.parse import credential as files
 from ostreewatchd.parse.mountinfo import covers
@@ -109,7 +110,7 @@ class Credentials:
     def look(self, containers: Sequence[Container], others: Others) -> tuple[Credential, ...]:
         """The host's, and those of containers whose directory is another one."""
         hosts = {one.what.path: one for one in self._of_host()}
-        found = [one.what for one in hosts.values()]
+        found = [self._with_projected(one) for one in hosts.values()]
         for container, binds in others:
             found += [_compared(one, hosts.get(one.what.path)) for one in self._of_container(container, binds)]
         return tuple(self._with_pod(one, containers) for one in found)
@@ -187,6 +188,11 @@ class Credentials:
             except files.CredentialError as error:
                 problem = str(error)
         yield _Read(_credential(path, writer.name if writer else "", what, secret, problem), secret.secret)
+
+    def _with_projected(self, one: _Read) -> Credential:
+        uid = one.what.pod_uid
+        tokens = projected(self._host.root, self._pods, uid) if uid and one.secret else ()
+        return msgspec.structs.replace(one.what, projected=one.secret in tokens if tokens else None)
 
     def _with_pod(self, one: Credential, containers: Iterable[Container]) -> Credential:
         uid = one.pod_uid

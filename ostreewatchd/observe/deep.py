@@ -9,8 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
-from ostreewatchd.model import Daemon, History, Live, RuntimeContainer, RuntimePod, RuntimeView, SystemView
+from ostreewatchd.model import Credential, Daemon, History, Live, RuntimeContainer, RuntimePod, RuntimeView, SystemView
 from ostreewatchd.observe import kubelet as kubelets
+from ostreewatchd.observe.acceptance import with_acceptance
 from ostreewatchd.observe.host import Host
 from ostreewatchd.observe.inflight import in_flight
 from ostreewatchd.observe.look import Answers
@@ -47,6 +48,9 @@ class DeepLook:
 
     def __init__(self) -> None:
         self._runtimes = RuntimeLook()
+
+    def with_acceptance(self, host: Host, credentials: Sequence[Credential]) -> tuple[Credential, ...]:
+        return with_acceptance(host, credentials)
 
     def ask(self, host: Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History) -> Answers:
         kubelet = kubelets.find(host, platform, daemons)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional, Protocol
 
 from ostreewatchd import __version__
 from ostreewatchd.model import (
+    Credential,
     Daemon,
     Flag,
     History,
@@ -53,6 +54,8 @@ class Answers(NamedTuple):
 
 class Deep(Protocol):
     """What only the remediation and a person may ask: processes that answer."""
+
+    def with_acceptance(self, host: hosts.Host, credentials: Sequence[Credential]) -> tuple[Credential, ...]: ...
 
     def ask(
         self, host: hosts.Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History
@@ -117,6 +120,8 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
     credentials = looker.credentials.look(
         Credentials(host, platform, directories, seen.roots), containers, found, first.live.fingerprint
     )
+    if deep:
+        credentials = deep.with_acceptance(host, credentials)
     readers = cni_readers(host, platform, first.named, seen.daemons, seen.roots, looker.watches)
     torn = _torn(first)
     moved = [Problem(where="the host", what=torn)] if torn else []

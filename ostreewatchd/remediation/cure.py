@@ -25,6 +25,7 @@ from ostreewatchd.peers.cri.errors import AnswerUnclear, RuntimeLost, RuntimeRef
 from ostreewatchd.peers.errors import PeerError
 from ostreewatchd.remediation.outcome import Outcome, concluded
 from ostreewatchd.remediation.proof import Proof, has_directory, is_forgotten, is_gone, prove
+from ostreewatchd.remediation.tokenproof import Expected, expected
 from ostreewatchd.remediation.world import World
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal, Kind
@@ -54,6 +55,8 @@ class _Proving(NamedTuple):
     """By World.monotonic."""
     limit: float
     """Seconds."""
+    tokens: Expected
+    """What its container must have written anew."""
     had_directory: bool
     """Kubelet had a directory of the pod: once that is gone, so is the pod."""
 
@@ -112,7 +115,9 @@ class Curer:
                 return left(str(error))
             said = str(error)
         limit = self._settings.proof + step.allowance
-        proving = _Proving(switch, step.kind, started, limit, has_directory(snapshot, step.subject))
+        proving = _Proving(
+            switch, step.kind, started, limit, expected(snapshot, step.subject), has_directory(snapshot, step.subject)
+        )
         return self._conclude(act, step.subject, self._prove(step.subject, proving, said))
 
     def resume(self, act: PastAct, snapshot: Snapshot) -> Outcome:
@@ -126,7 +131,8 @@ class Curer:
                 return Outcome("", "it still runs")
             return self._conclude(act.id, act.subject, Outcome("not-done", "interrupted, and it still runs"))
         limit = self._settings.proof + _RESUMED
-        proving = _Proving(switch, act.step, self._world.monotonic(), limit, has_directory(snapshot, act.subject))
+        # What it must have brought was known to the run that was interrupted.
+        proving = _Proving(switch, act.step, self._world.monotonic(), limit, {}, has_directory(snapshot, act.subject))
         return self._conclude(act.id, act.subject, self._prove(act.subject, proving, "resumed"))
 
     def _runs_on(self, subject: Subject, limit: float) -> bool:
@@ -151,7 +157,10 @@ class Curer:
         asks_at, limit = _ASKS_EVERY, proving.limit
         for _ in range(int(limit / _PROOF_INTERVAL) + 1):
             snapshot = self._world.look(History(), deep=False)
-            proof = prove(snapshot, subject)
+            proof = prove(snapshot, subject, proving.tokens)
+            if proof.verdict == "cured" and proving.tokens:
+                # Whether the API server takes it too, only a look that asks tells.
+                proof = prove(self._world.look(History(), deep=True), subject, proving.tokens)
             waited = self._world.monotonic() - proving.started
             numbered = proof.attempt is not None or not waits_for_number or waited >= limit
             if proof.verdict == "cured" and not numbered:

@@ -7,6 +7,9 @@ from typing import Literal, NamedTuple, Optional
 
 from ostreewatchd.judge import judge
 from ostreewatchd.model import Container, RuntimeView, Snapshot, Subject
+from ostreewatchd.remediation.tokenproof import Expected, missing, told
+
+_NONE: Expected = {}
 
 
 class Proof(NamedTuple):
@@ -20,11 +23,11 @@ class Proof(NamedTuple):
     """What it would be called if nothing changed any more: see PastAct.failure."""
 
 
-def prove(snapshot: Snapshot, subject: Subject) -> Proof:
+def prove(snapshot: Snapshot, subject: Subject, tokens: Expected = _NONE) -> Proof:
     """Judge a fresh look for the successor of the subject's container. Pure.
 
     Only what a restart was due for counts: the CNI directories that the successor holds by themselves. What else
-    it holds may be unknown or noted, before as after."""
+    it holds may be unknown or noted, before as after. `tokens`: what it must have written anew."""
     if snapshot.torn:
         return Proof("not-yet", snapshot.torn)
     successor: Optional[Container] = None
@@ -42,12 +45,17 @@ def prove(snapshot: Snapshot, subject: Subject) -> Proof:
                 return Proof("stale", f"the new container {successor.id[:12]} is stale too: {finding.reason}")
             if finding.verdict == "unknown":
                 return Proof("not-yet", f"the new container {successor.id[:12]}: {finding.reason}")
+    why = missing(snapshot, successor, tokens)
+    if why:
+        return Proof(
+            "not-yet", f"the new container {successor.id[:12]}: {why}", successor.attempt, "token-not-renewed"
+        )
     attempt = f" (attempt {successor.attempt})" if successor.attempt is not None else ""
     shown = ", ".join(
         f"{bind.host_path} is {bind.sight.identity} on the host and, as {bind.path}, in it" for bind in due.values()
     )
     text = f"container {successor.id[:12]}{attempt} in the same pod: {shown or 'nothing of it is stale'}"
-    return Proof("cured", text, successor.attempt)
+    return Proof("cured", "; ".join(one for one in (text, told(snapshot, tokens)) if one), successor.attempt)
 
 
 def has_directory(snapshot: Snapshot, subject: Subject) -> bool:

@@ -210,3 +210,37 @@ def test_what_was_not_whole_is_read_again_by_the_next_looks(tmp_path: Path) -> N
 
 def _of(host: FakeHost, path: Path) -> Credential:
     return found(host.look_anew())[str(path), ""]
+
+
+@in_namespaces
+def test_the_token_that_kubelet_has_in_the_pods_volume(tmp_path: Path) -> None:
+    """As kubelet lays it out: a link to a link to the newest directory. Compared, and nothing of it is kept."""
+    host = FakeHost(tmp_path)
+    now = float(int(time.time()))
+    old, new = (token(now - age, HOUR, pod="kube-multus-x1", uid="uid-1") for age in (600, 60))
+    volume = Path(f"{PODS}/uid-1/volumes/kubernetes.io~projected/kube-api-access-x")
+
+    def project(name: str, text: str) -> None:
+        (volume / name).mkdir(parents=True)
+        (volume / name / "token").write_text(text)
+        (volume / name / "ca.crt").write_text("eyJ of another kind")
+        os.symlink(name, volume / "..data_tmp")
+        os.rename(volume / "..data_tmp", volume / "..data")
+
+    def of_host() -> Credential:
+        (one,) = host.look_anew().credentials
+        return one
+
+    leave(CNI, "multus", old)
+    assert of_host().projected is None, "kubelet has nothing of it"
+    project("..2026_1", old)
+    for name in ("token", "ca.crt"):
+        os.symlink(f"..data/{name}", volume / name)
+    assert of_host().projected is True and of_host().pod_is_here is True
+    project("..2026_2", new)
+    assert of_host().projected is False, "it was made anew, and the writer has not copied it"
+    leave(CNI, "multus", new)
+    snapshot = host.look_anew()
+    assert snapshot.credentials[0].projected is True
+    text = repr(snapshot) + msgspec.json.encode(snapshot).decode()
+    assert not any(part in text for one in (old, new) for part in one.split("."))

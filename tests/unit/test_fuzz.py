@@ -71,6 +71,9 @@ PARSERS: dict[str, tuple[Parser, tuple[type[Exception], ...], list[bytes]]] = {
     "kubeconfig": (kubeconfig.server, (kubeconfig.KubeconfigError,), [b"clusters:\n", b"- ", b"name: a\n", b"  ",
                                                                       b"cluster: {server: 'https://x'}\n", b"!!bool ",
                                                                       b"contexts: ", b"current-context: a\n", b"~"]),
+    "kubeconfig-access": (kubeconfig.access, (kubeconfig.KubeconfigError,), [
+        b"clusters:\n", b"- ", b"name: a\n", b"  ", b"cluster: {server: 'https://x'}\n", b"users:\n", b"https://[",
+        b"user: {token: a}\n", b"client-certificate-data: ", b"!!bool ", b":", b"contexts: ", b"~"]),
     "bootentry": (bootentry.parse, (), [b"version ", b"1", b"\xd9\xa3", b"\n", b"options ", b"\xc2\xb2", b" ",
                                         b"ostree=/ostree/boot.1/a/b/0"]),
     "kubelet-config": (kubeletconfig.parse, (kubeletconfig.KubeletConfigError,), [b"healthzPort: ", b"1", b"\n", b"{",

@@ -136,6 +136,12 @@ class ScenarioHost(FakeHost):
         path.chmod(0o600)
         os.utime(path, (issued, issued))
 
+    def project(self, pod: str, *, since: float, lasts: float) -> None:
+        """kubelet has this token in the pod's volume."""
+        place = Path(f"/var/lib/kubelet/pods/uid-of-{pod}/volumes/kubernetes.io~projected/kube-api-access")
+        place.mkdir(parents=True)
+        (place / "token").write_text(token(int(time.time()) - since, lasts, pod=pod))
+
     def kubelets_pods(self, *uids: str) -> None:
         """kubelet has directories of these."""
         for uid in uids:
