@@ -365,7 +365,8 @@ def test_rules_do_not_hide_each_other() -> None:
     )
     built.part(credentials=tuple(
         Credential(path=f"{CNI}/{age}", writer="multus", kind="token", issued_at=NOW - age * 3600,
-                   expires_at=NOW + (24 - age) * 3600, pod_is_here=False if age == 1 else None)
-        for age in (1, 22, 23.5, 25)
+                   expires_at=NOW + (24 - age) * 3600, pod_is_here=False if age == 1 else None,
+                   accepted=False if age == 2 else None)
+        for age in (1, 2, 22, 23.5, 25)
     ))  # fmt: skip
     assert rules_that_find(built) >= {rule.name for rule in OF_THE_HOST}
