@@ -15,7 +15,17 @@ from ostreewatchd.peers.cri.errors import RuntimeRefused
 from tests.lab import crio, kubelet, pods, rpmostree
 from tests.lab.node import Node
 from tests.lab.rpmostree import RpmOstree
-from tests.lab.witness import ctl, healed, instances, reports, start_writers, status_text, untouched, wait_refusal
+from tests.lab.witness import (
+    ctl,
+    healed,
+    instances,
+    ledger,
+    reports,
+    start_writers,
+    status_text,
+    untouched,
+    wait_refusal,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -114,6 +124,39 @@ def test_a_new_handler_is_shown_after_a_reload_and_served_after_a_restart(machin
     assert crio.probe(machine, "kata")
     assert machine.sh(["systemctl", "show", "-P", "InvocationID", "kubelet"]).stdout != kubelets
     assert instances(machine, ["plain", "calico-node"]) == before
+
+
+def test_the_product_restarts_it_once_for_a_handler_that_a_live_apply_brought(
+    machine: Node, daemon: RpmOstree
+) -> None:
+    """Decided, done by one job, judged as recovered; planned again: nothing."""
+    daemon.do("start")
+    acts = "SELECT step, outcome FROM act WHERE step = 'restart-unit'"
+    before, pods_before, done = (
+        start_of_crio(machine),
+        instances(machine, ["plain", "calico-node"]),
+        ledger(machine, acts),
+    )
+    machine.sh(
+        "mkdir -p /etc/ostreewatchd && cat >/etc/ostreewatchd/ostreewatchd.conf", input="[Remediation]\nLock=none\n"
+    )
+    daemon.apply_live(crio.brought("extra"))
+    assert ctl(machine, "remediate", "--wait", "90", timeout=120)[0] == 0
+    assert ledger(machine, acts)[len(done) :] == [("restart-unit", "cured")]
+    after = start_of_crio(machine)
+    assert after != before
+    assert crio.probe(machine, "extra")
+    status, rows = gate(machine, "--handler", "extra", "--wait", "--timeout", "60s")
+    assert (status, rows["handlers"]) == (0, "good")
+    assert instances(machine, ["plain", "calico-node"]) == pods_before
+    assert json.loads(ctl(machine, "plan", "--json")[1])["steps"] == []
+    assert ctl(machine, "remediate", "--wait", "60", timeout=90)[0] == 0
+    assert start_of_crio(machine) == after
+    machine.sh("rm /etc/ostreewatchd/ostreewatchd.conf; systemctl reload ostreewatchd")
+
+
+def start_of_crio(node: Node) -> str:
+    return node.sh(["systemctl", "show", "-P", "InvocationID", "crio"]).stdout
 
 
 def test_nothing_is_done_while_a_transaction_is_under_way(machine: Node, daemon: RpmOstree) -> None:
