@@ -6,12 +6,12 @@ or is no TOML says nothing: the platform's own directories are watched in any ca
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-import posixpath
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
+from ostreewatchd.observe import runtimefiles
 from ostreewatchd.parse import cniconfig, toml
 from ostreewatchd.parse.cniconfig import CniPlaces
 from ostreewatchd.peers.paths import Root
@@ -55,18 +55,13 @@ def cni_places(root: Root, platform: Platform) -> tuple[Named, ...]:
 
 def _merged(root: Root, path: str) -> _Said:
     """The file with its drop-ins: what is read later holds."""
-    found, left = _NOTHING, _MAX_FILES
-    for file in _files(root, path):
+    found = _NOTHING
+    for file in islice(_files(root, path), _MAX_FILES):
         said = _read(root, file)
         found = _then(found, said)
-        for more in _imported(root, file, said.imports):
-            found = _then(found, _read(root, more))
-            left -= 1
-            if left <= 0:
-                return found
-        left -= 1
-        if left <= 0:
-            return found
+        for one in runtimefiles.imported(root, file, said.imports):
+            for more in one.paths[:_MAX_FILES]:
+                found = _then(found, _read(root, more))
     return found
 
 
@@ -75,30 +70,10 @@ def _then(first: _Said, later: _Said) -> _Said:
 
 
 def _files(root: Root, path: str) -> Iterator[str]:
-    """CRI-O reads each file of the directory beside its own, whatever its name (crio.conf.d(5))."""
+    """CRI-O reads each file below the directory beside its own."""
     yield path
     if path.endswith(_CRIO):
-        for name in _names(root, f"{path}.d"):
-            yield f"{path}.d/{name}"
-
-
-def _imported(root: Root, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
-    for pattern in patterns:
-        whole = posixpath.normpath(posixpath.join(posixpath.dirname(file), pattern))
-        directory, name = posixpath.split(whole)
-        if not any(mark in name for mark in "*?["):
-            yield whole
-        else:
-            for one in _names(root, directory):
-                if fnmatch.fnmatchcase(one, name):
-                    yield f"{directory}/{one}"
-
-
-def _names(root: Root, directory: str) -> list[str]:
-    try:
-        return root.names(directory)
-    except OSError:
-        return []
+        yield from runtimefiles.below(root, f"{path}.d")
 
 
 def _read(root: Root, path: str) -> _Said:

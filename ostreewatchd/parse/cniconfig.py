@@ -8,7 +8,7 @@ names, those that end in .conf, .conflist or .json)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 import msgspec
@@ -48,7 +48,7 @@ def places(document: dict[str, Any]) -> CniPlaces:
     return found.then(CniPlaces(_path(network.get("network_dir")), dirs))
 
 
-def imports(document: dict[str, Any]) -> tuple[str, ...]:
+def imports(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Further files of containerd's, as they stand there: a path, relative to the file's directory or not, in which
     the last part may be a shell pattern."""
     found = document.get("imports")

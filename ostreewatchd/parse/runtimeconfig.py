@@ -191,9 +191,3 @@ def _digest(settings: Table) -> str:
     if not settings:
         return ""
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def imports(file: Table) -> tuple[str, ...]:
-    """Of containerd's: paths, absolute or from the file's own directory, with shell patterns."""
-    found = file.get("imports")
-    return tuple(one for one in found if isinstance(one, str))[:_MAX_SETTINGS] if isinstance(found, list) else ()
