@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import re
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -85,7 +86,7 @@ def access(data: bytes) -> Access:
     if url.scheme != "https" or not host or not (isinstance(token, str) or "client-certificate-data" in user):
         raise KubeconfigError("has no credential of its own, or no https server")
     return Access(
-        host,
+        _unmapped(host),
         port,
         _data(cluster, "certificate-authority-data"),
         cluster.get("insecure-skip-tls-verify") is not True,
@@ -93,6 +94,16 @@ def access(data: bytes) -> Access:
         _data(user, "client-certificate-data"),
         _data(user, "client-key-data"),
     )
+
+
+def _unmapped(host: str) -> str:
+    """An IPv4 address that is written as an IPv6 one is that IPv4 address, in certificates too. Source: RFC 4291
+    2.5.5.2; Go's net.ParseIP and crypto/x509, by which the server's other clients go."""
+    try:
+        mapped = ipaddress.IPv6Address(host).ipv4_mapped
+    except ValueError:
+        return host
+    return str(mapped) if mapped is not None else host
 
 
 def _data(values: dict[str, Any], name: str) -> bytes:

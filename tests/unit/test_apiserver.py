@@ -91,6 +91,16 @@ def test_each_writers_file(writer: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "host"),
+    [("[::ffff:10.77.0.1]", "10.77.0.1"), ("[fd00::1]", "fd00::1"), ("api.example", "api.example")],
+)
+def test_a_mapped_address_is_the_one_that_certificates_name(written: str, host: str) -> None:
+    cluster = f"clusters: [{{name: a, cluster: {{server: 'https://{written}:6443'}}}}]"
+    text = f"{cluster}\nusers: [{{name: a, user: {{token: x}}}}]"
+    assert access(text.encode()).host == host
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",
