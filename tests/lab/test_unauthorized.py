@@ -155,9 +155,13 @@ def test_account_made_anew(shared: Cluster, node: Node, writers: list[str]) -> N
     _stopped(node, multus, grace=0)
     node.wait(lambda: _written_at(node, cluster.MULTUS) > begun, 20, "Multus has written again")
     assert shared.token(cluster.MULTUS) == host
+    explained = ctl(node, "explain", "host")[1]
+    assert "the API server refuses it, though its end is yet to come" in explained
+    assert "restart kubelet's unit, and nothing smaller" in explained
 
     node.sh(["systemctl", "restart", "kubelet"])
     node.wait(lambda: shared.accepts(shared.token(cluster.MULTUS)), 60, "Multus has a token of the new account")
+    assert "refuses" not in ctl(node, "explain", "host")[1]
     _next_pod_has_its_interface(shared, "account")
 
 
