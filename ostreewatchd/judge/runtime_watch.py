@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ostreewatchd.judge.rule import Cure, Rule
-from ostreewatchd.model import CniReader, Finding, Snapshot, Subject
+from ostreewatchd.model import Change, CniReader, Finding, Snapshot, Subject
 
 rule = Rule("runtime-watch-stale", cure=Cure.RESTART_UNIT)
 _WHAT = {
@@ -76,6 +76,7 @@ def _finding(reader: CniReader, owed: bool, because: str) -> Finding:
         owed=owed,
         subject=Subject(kind="unit", unit=unit),
         path=reader.directory,
+        changes=(Change(rule=rule.name, action="restart", because=because),) if owed else (),
         reason=f"{'' if owed else 'noted only: '}{who}: {_WHAT[reader.watch]}; {because}",
         remedy=remedy,
     )

@@ -13,6 +13,7 @@ from typing import Optional, Union
 
 from ostreewatchd.model import (
     STOPPED_NOTHING,
+    Change,
     Decision,
     Finding,
     PastAct,
@@ -24,9 +25,10 @@ from ostreewatchd.model import (
     Step,
     Subject,
 )
+from ostreewatchd.plan.moment import current
 from ostreewatchd.plan.runtime import decide
 
-RULE = "runtime-is-behind"
+_WATCH = "runtime-watch-stale"
 ALLOWANCE = 60.0
 """Seconds that a runtime with many pods takes to answer, on top of ProofSec."""
 _AGAIN = "when something of it changes, or by a person's restart"
@@ -39,7 +41,10 @@ def steps_and_refusals(
     runtime = snapshot.node_runtime
     if runtime is None:
         return
-    changes = {one.subject.unit: one.changes for one in findings if one.rule == RULE and one.owed}
+    changes: dict[str, tuple[Change, ...]] = {}
+    for one in findings:
+        if one.owed and one.changes:
+            changes[one.subject.unit] = (*changes.get(one.subject.unit, ()), *one.changes)
     kubelet = runtime.kubelet.unit if runtime.kubelet is not None else ""
     made = decide(runtime, changes.get(runtime.service.unit, ()), changes.get(kubelet, ()))
     for decision in made:
@@ -57,7 +62,8 @@ def _step_or_refusals(
 ) -> Iterator[Union[Step, Refusal]]:
     subject = Subject(kind="unit", unit=decision.unit)
     why = "; ".join(one.because for one in decision.because)
-    refusals = [*_of(subject, decision), *_unasked(snapshot, service, subject), *_lock(decision, subject, settings)]
+    unasked = _unasked(snapshot, service, decision)
+    refusals = [*_of(subject, decision), *unasked, *_lock(decision, subject, settings)]
     if decision.action == "drain-and-reboot":
         # Only recommended, so that who reads it need not know what would be in the way of a restart.
         yield Refusal(
@@ -103,8 +109,9 @@ def _lock(decision: Decision, subject: Subject, settings: Settings) -> Iterator[
         )  # fmt: skip
 
 
-def _unasked(snapshot: Snapshot, service: Service, subject: Subject) -> Iterator[Refusal]:
+def _unasked(snapshot: Snapshot, service: Service, decision: Decision) -> Iterator[Refusal]:
     """Why it is not asked for once more. An act that is open for this very start is taken up again."""
+    subject = Subject(kind="unit", unit=decision.unit)
     if not service.invocation:
         because = "systemd does not say which start this is, so another one could not be told from it"
         yield Refusal(name="unit-unknown", because=because, ends="when systemd answers", subject=subject)
@@ -114,11 +121,18 @@ def _unasked(snapshot: Snapshot, service: Service, subject: Subject) -> Iterator
         return
     if last.invocation == service.invocation and last.step == "restart-unit":
         because = f"its restart was asked for (act {last.id}: {last.outcome}: {last.proof}) and this start is the same"
-    elif (service.changed_at or 0.0) <= last.intent_at:
+    elif (service.changed_at or 0.0) <= last.intent_at and not _moved_since(snapshot, decision, last):
         because = f"nothing of it has changed since act {last.id} ({last.outcome}), and it is behind again"
     else:
         return
     yield Refusal(name="already-restarted", because=because, ends=_AGAIN, subject=subject, alarm=True)
+
+
+def _moved_since(snapshot: Snapshot, decision: Decision, last: PastAct) -> bool:
+    """Whether a switch took from it what it watches, after that act: nothing of its own need have changed."""
+    switch = current(snapshot)
+    lost = any(one.rule == _WATCH for one in decision.because)
+    return lost and switch is not None and switch.id != last.switch_id
 
 
 def _last(snapshot: Snapshot, subject: Subject) -> Optional[PastAct]:

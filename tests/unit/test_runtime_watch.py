@@ -10,10 +10,24 @@ import pytest
 
 from ostreewatchd.asking import _to_be_asked as to_be_asked
 from ostreewatchd.judge import judge
-from ostreewatchd.model import CniReader, Daemon, Finding, Identity, Settings, Snapshot
+from ostreewatchd.model import (
+    CniReader,
+    Daemon,
+    Finding,
+    History,
+    Identity,
+    InFlight,
+    PastAct,
+    Plan,
+    Settings,
+    Snapshot,
+    Subject,
+    Switch,
+)
 from ostreewatchd.parse.fdinfo import Mark, inotify_marks
 from ostreewatchd.plan import plan
-from tests.unit.worlds import CNI, HOST, world
+from tests.unit.runtimes import crio, service
+from tests.unit.worlds import BOOT, CNI, HOST, NOW, world
 
 READER = CniReader(
     runtime="containerd", pid=800, unit="containerd.service", mount_namespace=HOST, directory=CNI,
@@ -79,12 +93,48 @@ def test_a_containerd_that_makes_no_pods() -> None:
     assert found(msgspec.structs.replace(snapshot, runtime=other)) is None, "kubelet's socket is the other one's"
 
 
-def test_a_restart_is_a_persons() -> None:
-    snapshot = look(loaded=("calico",))
-    made = plan(snapshot, judge(snapshot), Settings())
-    assert not made.steps and [(one.name, str(one.subject), one.alarm) for one in made.refusals] == [
-        ("runtime-is-stale", "containerd.service", True)
+def planned(snapshot: Snapshot, lock: Any = "none", acts: tuple[PastAct, ...] = (), **runtime: Any) -> Plan:
+    """With what is known of the unit."""
+    mine = crio(**{"service": service("containerd.service"), "kind": "containerd", **runtime})
+    switch = Switch(id="s2", fingerprint="after", boot_id=BOOT, deployment="", seen_at=NOW - 60)
+    whole = msgspec.structs.replace(snapshot, node_runtime=mine, history=History(switch=switch, acts=acts))
+    return plan(whole, judge(whole), Settings(lock=lock))
+
+
+def test_its_restart_is_the_cure() -> None:
+    made = planned(look(loaded=("calico",)))
+    (step,) = made.steps
+    assert (step.kind, str(step.subject), step.invocation) == ("restart-unit", "containerd.service", "a" * 32)
+    assert "names multus first" in step.because and not made.refusals
+    assert not planned(look(loaded=("multus",))).steps, "noted only"
+
+
+def test_why_it_is_not_restarted() -> None:
+    held = planned(look(loaded=("calico",)), lock="")
+    assert not held.steps and [one.name for one in held.refusals] == ["no-lock"]
+    flight = InFlight(creating=("a/b",))
+    assert [one.name for one in planned(look(loaded=("calico",)), in_flight=flight).refusals] == [
+        "containers-in-flight"
     ]
+    missing = planned(look(loaded=("calico",)), cni_missing="there is no /etc/cni/net.d")
+    assert [one.name for one in missing.refusals] == ["cni-configuration-missing"]
+    snapshot = look(loaded=("calico",))
+    made = plan(snapshot, judge(snapshot), Settings(lock="none"))
+    assert [(one.name, str(one.subject), one.alarm) for one in made.refusals] == [
+        ("runtime-is-stale", "containerd.service", True)
+    ], "nothing is known of a unit"
+
+
+@pytest.mark.parametrize(("switch", "again"), [("s2", False), ("s1", True)])
+def test_once_a_switch(switch: str, again: bool) -> None:
+    """A restart that did not help is not repeated; after another switch the watch is another matter."""
+    past = PastAct(
+        id=1, switch_id=switch, step="restart-unit", subject=Subject(kind="unit", unit="containerd.service"),
+        because="b", intent_at=NOW - 30, outcome="cured", boot_id=BOOT, invocation="b" * 32,
+    )  # fmt: skip
+    made = planned(look(loaded=("calico",)), acts=(past,))
+    assert bool(made.steps) == again
+    assert again or [(one.name, one.alarm) for one in made.refusals] == [("already-restarted", True)]
 
 
 def test_what_the_watcher_has_asked() -> None:
