@@ -29,7 +29,7 @@ from ostreewatchd.judge.host import (
     unreadable_state,
 )
 from ostreewatchd.judge.rule import Rule
-from ostreewatchd.judge.tokens import diverged, expired, expiring, orphaned, refused, silent
+from ostreewatchd.judge.tokens import diverged, expired, expiring, orphaned, refused, silent, stuck
 from ostreewatchd.model import Finding, Snapshot
 
 RULES: tuple[Rule, ...] = (
@@ -46,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     orphaned.rule,
     refused.rule,
     silent.rule,
+    stuck.rule,
     cni_config_missing.rule,
     cni_config_foreign.rule,
     live_apply.rule,

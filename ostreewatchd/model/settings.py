@@ -44,6 +44,8 @@ class Settings(Record, frozen=True, kw_only=True):
     """Restarts that one switch may cost."""
     per_hour: int = 40
     """Restarts in an hour, whatever the switch."""
+    restart_silent_writers: bool = False
+    """Whether a writer of a credential that has expired is restarted, once."""
     lock: Lock = ""
     """What must be held before a runtime is restarted."""
     windows: tuple[Window, ...] = ()

@@ -62,6 +62,8 @@ class Snapshot(Record, frozen=True, kw_only=True):
     flags: tuple[Flag, ...]
     credentials: tuple[Credential, ...] = ()
     """Of CNI plugins: the host's, and those of containers that hold another directory."""
+    restarts_silent_writers: bool = False
+    """The node's RestartSilentWriters=."""
     cni_readers: tuple[CniReader, ...] = ()
     """Each runtime with the CNI directory that it reads."""
     clock_steps: tuple[ClockStep, ...] = ()

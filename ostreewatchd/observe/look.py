@@ -75,6 +75,7 @@ class Glance(NamedTuple):
     flags: tuple[Flag, ...]
     devices: frozenset[int]
     """Of the filesystems that it met."""
+    restarts_silent_writers: bool = False
 
 
 def glance(host: hosts.Host, settings: Settings) -> Glance:
@@ -89,7 +90,8 @@ def glance(host: hosts.Host, settings: Settings) -> Glance:
     live = lives.live(host, boot, directories)
     flags = lives.under_way(host, live.deployments.booted)
     host.root.step = None
-    return Glance(host, platform, named, directories, boot, live, flags, frozenset(devices))
+    restarts = settings.restart_silent_writers
+    return Glance(host, platform, named, directories, boot, live, flags, frozenset(devices), restarts)
 
 
 def look(
@@ -148,6 +150,7 @@ def look_on(first: Glance, looker: ContainerLooker, history: History, *, deep: O
         flags=first.flags,
         credentials=credentials,
         cni_readers=readers,
+        restarts_silent_writers=first.restarts_silent_writers,
         history=history,
         system=answers.system if answers else None,
         runtime=answers.runtime if answers else None,

@@ -41,6 +41,7 @@ _KEYS = {
     ("Watch", "ResyncSec"): _Key("resync", "seconds", 10, 86400),
     ("Watch", "CNIDirectories"): _Key("cni_directories", "paths"),
     ("Remediation", "Mode"): _Key("mode", "mode"),
+    ("Remediation", "RestartSilentWriters"): _Key("restart_silent_writers", "boolean"),
     ("Remediation", "Lock"): _Key("lock", "lock"),
     ("Remediation", "ProofSec"): _Key("proof", "seconds", 1, 600),
     ("Remediation", "RestartsPerSwitch"): _Key("per_switch", "count", 0, 1000),
@@ -122,6 +123,10 @@ def _value(key: _Key, text: str) -> object:
             if path.rstrip("/").count("/") < 2:
                 raise ValueError(f"{path!r} is too wide: a directory of the first level is no CNI directory")
         return tuple(path.rstrip("/") for path in paths)
+    if key.kind == "boolean":
+        if text not in ("yes", "no"):
+            raise ValueError("must be yes or no")
+        return text == "yes"
     if key.kind == "windows":
         return windows(text)
     if key.kind == "count":

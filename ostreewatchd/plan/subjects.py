@@ -39,7 +39,9 @@ def step_or_refusal(snapshot: Snapshot, findings: Sequence[Finding]) -> Union[St
         return refuse(rung.name, rung.because, rung.ends or BY_HAND, alarm=not rung.ends)
     for finding in findings:
         # What this switch's own first rung started was started after it, and has not cured.
-        after = "" if rung.after_failure else started_after(snapshot, container, finding)
+        # And a writer that went silent is no leftover of any switch.
+        no_matter = rung.after_failure or finding.rule == "writer-stuck"
+        after = "" if no_matter else started_after(snapshot, container, finding)
         if after:
             return refuse("started-after-switch", after, BY_HAND, alarm=True)
         lost = hopeless.lost(snapshot, container, finding)

@@ -2,7 +2,7 @@
 """Whether a writer that was restarted has written its credential anew where the host sees it.
 
 Which a restart must bring is told before it: what its writer had kept up by its own schedule until then. Of one that
-was silent already nothing is expected; that is told by rules of its own.
+was silent already nothing is expected, unless it is restarted for that; it is told by rules of its own.
 
 Sources: projectcalico/calico node/pkg/cni/token_watch.go and #7208 (a new token is the first thing that it asks for);
 k8snetworkplumbingwg/multus-cni cmd/thin_entrypoint (it copies what kubelet has in the pod's volume)."""
@@ -32,7 +32,8 @@ def _is_kept_up(snapshot: Snapshot, one: Credential, subject: Subject) -> bool:
     mine = one.container_id in ("", subject.container_id) and subject.container in names_of(one)
     if not mine or one.kind != "token" or one.issued_at is None or one.expires_at is None:
         return False
-    return snapshot.taken_at <= renewal_due(one) and one.pod_is_here is not False
+    kept_up = snapshot.restarts_silent_writers or snapshot.taken_at <= renewal_due(one)
+    return kept_up and one.pod_is_here is not False
 
 
 def missing(snapshot: Snapshot, successor: Container, wanted: Expected) -> str:

@@ -138,3 +138,37 @@ def test_a_remediation_waits_for_the_token(tmp_path: Path, renews: bool) -> None
     ]
     if renews:
         assert f"{CALICO} issued" in acts[0].proof
+
+
+def test_a_writer_that_is_restarted_for_its_silence_has_to_bring_one() -> None:
+    expired = calico(issued_at=NOW - 48 * HOUR, expires_at=NOW - 24 * HOUR)
+    snapshot, subject = before("calico-node", expired)
+    assert not expected(snapshot, subject)
+    asked = msgspec.structs.replace(snapshot, restarts_silent_writers=True)
+    assert expected(asked, subject) == {CALICO: NOW - 48 * HOUR}
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_a_silent_writer_is_restarted_once(tmp_path: Path, helps: bool) -> None:
+    """And no more if it brings no newer token: an alarm, never a loop."""
+    node = Node([Writer("calico-node", serial=500)])
+
+    def change(built: worlds.World) -> worlds.World:
+        renewed = helps and node.subjects[0].attempt
+        one = calico(issued_at=NOW - 60, modified_at=NOW, expires_at=NOW + 86340) if renewed else calico(
+            issued_at=NOW - 99_500, modified_at=NOW - 99_500, expires_at=NOW - 13_100
+        )  # fmt: skip
+        return built.part(credentials=(one,), restarts_silent_writers=True)
+
+    node.change = change
+    with FakeJournal(tmp_path / "journal") as fake, Ledger(str(tmp_path / "ledger.db")) as ledger:
+        journal = Journal("ostreewatchd-remediate", fake.path)
+        for _ in range(3):
+            node.clock = max(node.clock, 60_000.0)
+            remediate(node, ledger, journal, Settings(proof=5.0, restart_silent_writers=True))
+        acts = ledger.history().acts
+        journal.close()
+    assert [(one.outcome, one.failure) for one in acts] == [
+        ("cured", "") if helps else ("not-cured", "token-not-renewed")
+    ]
+    assert sum(node.stops.values()) == 1
