@@ -29,7 +29,8 @@ def plan(snapshot: Snapshot, findings: Iterable[Finding], settings: Settings) ->
     of_units = tuple(units.steps_and_refusals(snapshot, findings, settings))
     steps += [one for one in of_units if isinstance(one, Step)]
     refusals = [one for one in (*outcomes, *of_units) if isinstance(one, Refusal)]
-    planned = {one.subject for one in of_units}
+    along = {unit for one in of_units if isinstance(one, Step) for unit in one.along}
+    planned = {one.subject for one in of_units} | {Subject(kind="unit", unit=unit) for unit in along}
     others = [finding for finding in owed if finding.subject.kind == "unit" and finding.subject not in planned]
     refusals += [hopeless.of_unit(finding) for finding in others]
     let, held = breaker.hold(snapshot, findings, steps)
