@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from ostreewatchd.judge import judge
 from ostreewatchd.ledger import Ledger
-from ostreewatchd.model import Credential, Settings, Snapshot, Subject
+from ostreewatchd.model import Credential, Daemon, Settings, Snapshot, Subject
+from ostreewatchd.plan import plan
 from ostreewatchd.remediation.loop import remediate
 from ostreewatchd.remediation.proof import prove
 from ostreewatchd.remediation.tokenproof import expected, missing, told
@@ -19,6 +21,7 @@ from tests.fakes.journald import FakeJournal
 from tests.fakes.world import Node
 from tests.fakes.world import Subject as Writer
 from tests.unit import worlds
+from tests.unit.runtimes import crio
 from tests.unit.worlds import CNI, NEW, NOW, UPTIME, stale, world
 
 CALICO, MULTUS = f"{CNI}/calico-kubeconfig", f"{CNI}/multus.d/multus.kubeconfig"
@@ -172,3 +175,20 @@ def test_a_silent_writer_is_restarted_once(tmp_path: Path, helps: bool) -> None:
         ("cured", "") if helps else ("not-cured", "token-not-renewed")
     ]
     assert sum(node.stops.values()) == 1
+
+
+def test_kubelets_cached_token_is_ended_by_its_restart_alone() -> None:
+    """Where units may be restarted; once, and not while the token is bound to nothing of kubelet's."""
+    kubelet = Daemon(kind="kubelet", name="kubelet", pid=900, mount_namespace=worlds.HOST, unit="kubelet.service")
+    one = multus(accepted=False, projected=True)
+    built = (
+        world().host(CNI, NEW).container("kube-multus").bind(CNI, NEW).part(daemons=(kubelet,), node_runtime=crio())
+    )
+    snapshot = built.part(credentials=(one,)).snapshot()
+    made = plan(snapshot, judge(snapshot), Settings(lock="none"))
+    assert [(step.kind, str(step.subject)) for step in made.steps] == [("restart-unit", "kubelet.service")]
+    held = plan(snapshot, judge(snapshot), Settings())
+    assert not held.steps and [refusal.name for refusal in held.refusals] == ["no-lock"]
+    for other in (multus(accepted=False, projected=False), multus(accepted=None, projected=True)):
+        snapshot = built.part(credentials=(other,)).snapshot()
+        assert not plan(snapshot, judge(snapshot), Settings(lock="none")).steps

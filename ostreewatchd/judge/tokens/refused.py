@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ostreewatchd.judge.host.rule import HostRule
 from ostreewatchd.judge.tokens.state import state_of
 from ostreewatchd.judge.tokens.writers import dates, remedy
-from ostreewatchd.model import Finding, Snapshot
+from ostreewatchd.model import Change, Finding, Snapshot, Subject
 
 rule = HostRule("token-refused")
 _KUBELET = (
@@ -26,7 +26,26 @@ _KUBELET = (
 def judge(snapshot: Snapshot) -> Iterator[Finding]:
     """Each of the host's, as far as an API server was asked. What is expired or bound to a pod that is gone is told by
     rules of their own."""
+    unit = next((one.unit for one in snapshot.daemons if one.kind == "kubelet"), "")
     for one in snapshot.credentials:
-        if one.accepted is False and state_of(snapshot, one) not in ("expired", "orphaned"):
-            because = f"the API server refuses it, though its end is yet to come ({dates(one)})"
+        if one.accepted is not False or state_of(snapshot, one) in ("expired", "orphaned"):
+            continue
+        because = f"the API server refuses it, though its end is yet to come ({dates(one)})"
+        if one.projected and unit:
+            yield _of_kubelet(unit, one.path, f"{because}, and it is the one that kubelet has cached for the pod")
+        else:
             yield rule.wrong(one.path, because=because, remedy=_KUBELET if one.projected else remedy(snapshot, one))
+
+
+def _of_kubelet(unit: str, path: str, because: str) -> Finding:
+    """As any unit that has not taken over what there is now."""
+    return Finding(
+        rule=rule.name,
+        verdict="stale",
+        owed=True,
+        subject=Subject(kind="unit", unit=unit),
+        path=path,
+        reason=because,
+        remedy=_KUBELET,
+        changes=(Change(rule=rule.name, action="restart", because=f"{path}: {because}"),),
+    )
