@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Optional
 
 from ostreewatchd.model.cni import CniReader
@@ -34,7 +35,7 @@ class Node(Record, frozen=True, kw_only=True):
     platform: str
 
 
-class Snapshot(Record, frozen=True, kw_only=True):
+class Snapshot(Record, frozen=True, kw_only=True, dict=True):
     """The world at one moment. Judge and plan need nothing else."""
 
     format: int = SNAPSHOT_FORMAT
@@ -86,10 +87,12 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
     def reference(self, host_path: str, mount_namespace: int) -> Optional[Reference]:
         """What a bind of `host_path` by a process in `mount_namespace` would show now."""
-        for reference in self.references:
-            if reference.host_path == host_path and reference.mount_namespace == mount_namespace:
-                return reference
-        return None
+        return self._references.get((host_path, mount_namespace))
+
+    @functools.cached_property
+    def _references(self) -> dict[tuple[str, int], Reference]:
+        """Each bind of each container asks. Of two of the same place the first is meant."""
+        return {(one.host_path, one.mount_namespace): one for one in reversed(self.references)}
 
     @property
     def pause(self) -> Optional[Pause]:
