@@ -131,7 +131,8 @@ def test_silent_bypass(shared: Cluster, node: Node, writers: list[str]) -> None:
     _product(node, "start")
     healed(node, before, others)
     assert _stale_watches(node) == [("containerd.service", "/etc/cni/net.d")]
-    said = node.wait(lambda: refused(node, "runtime-is-stale"), 20, "the remediation says what is owed")["MESSAGE"]
+    node.wait(lambda: refused(node, "no-lock"), 20, "the remediation says what is owed")
+    said = ctl(node, "explain", "containerd.service")[1]
     assert "it has loaded cni-loopback, lab, and the directory names multus-cni-network first (00-multus.conf)" in said
     assert _starts_without_interface(shared, "still-bypassing"), "a restart of the runtime is a person's to order"
     node.sh(["systemctl", "restart", "containerd"])
@@ -155,7 +156,7 @@ def test_account_made_anew(shared: Cluster, node: Node, writers: list[str]) -> N
     _stopped(node, multus, grace=0)
     node.wait(lambda: _written_at(node, cluster.MULTUS) > begun, 20, "Multus has written again")
     assert shared.token(cluster.MULTUS) == host
-    explained = ctl(node, "explain", "host")[1]
+    explained = ctl(node, "explain", "kubelet.service")[1]
     assert "the API server refuses it, though its end is yet to come" in explained
     assert "restart kubelet's unit, and nothing smaller" in explained
 
