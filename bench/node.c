@@ -33,7 +33,10 @@ static pid_t start_tools(const char *hidden) {
         if (unshare(CLONE_NEWNS) || mount("proc", "/proc", "proc", 0, NULL) ||
             mount("tmpfs", "/run", "tmpfs", 0, "mode=755"))
             die("tools");
-        static const char *product[] = {"/etc/ostreewatchd", "/usr/lib/ostreewatchd", "/var/lib/ostreewatchd"};
+        // The product's state is the node's own, whether or not the machine has any.
+        mount_new("tmpfs", "/var/lib", 0, "mode=755");
+        make_directory("/var/lib/ostreewatchd");
+        static const char *product[] = {"/etc/ostreewatchd", "/usr/lib/ostreewatchd"};
         for (size_t i = 0; i < sizeof product / sizeof *product; i++)
             if (access(product[i], F_OK) == 0 && mount("tmpfs", product[i], "tmpfs", 0, NULL))
                 die(product[i]);

@@ -12,12 +12,13 @@ import signal
 import socket
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.build import BenchError, Interpreter
+from bench.build import REPOSITORY, BenchError, Interpreter, run
 from bench.node import Node
 from bench.table import Row
 from ostreewatchd import settings
@@ -204,6 +205,8 @@ def rest_rows(node: Node, interpreter: Interpreter, idle: float, storm: int) -> 
     """At rest, in a storm, and in a storm just after a switch, when each mount is a reason to look."""
     count = sum(len(pod.containers) for pod in node.pods)
     node.settle()
+    known = node.command([sys.executable, "-B", "-m", "bench.known"])
+    run(["env", f"PYTHONPATH={REPOSITORY}", *known])
     with Watcher(node, interpreter) as watcher:
         start = watcher.used().nanoseconds / 1e6
         # A start is looked at again as a switch is: that is not rest.
