@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ REPOSITORY = HERE.parent
 SUPPORTED = ("3.9", "3.11", "3.13")
 _NEEDED = ("msgspec", "inotify-simple", "dbus-next")
 """What the watcher imports of the locked sets: one more, and it would not start here."""
+_NEEDED_BY_3_9 = (*_NEEDED, "tomli")
 
 
 class BenchError(Exception):
@@ -91,8 +93,8 @@ def _find(version: str) -> Path | None:
 
 
 def _environment(version: str, python: Path) -> Interpreter:
-    name = "py39.txt" if version == "3.9" else "py3.txt"
-    wanted = _locked((REPOSITORY / "packaging" / "requirements" / name).read_text())
+    name, needed = ("py39.txt", _NEEDED_BY_3_9) if version == "3.9" else ("py3.txt", _NEEDED)
+    wanted = _locked((REPOSITORY / "packaging" / "requirements" / name).read_text(), needed)
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:12]
     place = cache() / f"python{version}-{digest}"
     if not place.exists():
@@ -113,12 +115,12 @@ def _environment(version: str, python: Path) -> Interpreter:
     return Interpreter(version, python, place)
 
 
-def _locked(text: str) -> str:
+def _locked(text: str, needed: Sequence[str]) -> str:
     """The lines of the packages that are needed, with their hashes."""
     blocks = re.split(r"\n(?=\S)", text)
-    found = [block for block in blocks if re.match(rf"(?:{'|'.join(_NEEDED)})==", block)]
-    if len(found) != len(_NEEDED):
-        raise BenchError(f"the locked set has not exactly one of each of {', '.join(_NEEDED)}")
+    found = [block for block in blocks if re.match(rf"(?:{'|'.join(needed)})==", block)]
+    if len(found) != len(needed):
+        raise BenchError(f"the locked set has not exactly one of each of {', '.join(needed)}")
     return "\n".join(found) + "\n"
 
 
