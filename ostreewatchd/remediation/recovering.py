@@ -70,8 +70,13 @@ class Recoverer:
         return well
 
     def is_due(self, boot_id: str) -> bool:
-        """Whether a late look is still to come: somebody must start the next remediation for it."""
-        return any(known.verdict and not known.late_verdict for _, known in self._restarts(boot_id))
+        """Whether a late look is still to come: somebody must start the next remediation for it. One that was missed
+        (the host was suspended, the ledger could not be written) never comes, and nobody is started for it again."""
+        now = self._world.boottime()
+        return any(
+            known.verdict and not known.late_verdict and now - act.intent_boottime < TOO_LATE
+            for act, known in self._restarts(boot_id)
+        )
 
     def _restarts(self, boot_id: str) -> Iterator[tuple[PastAct, PastRecovery]]:
         """The newest of each unit: an older one is over with it."""

@@ -15,7 +15,7 @@ from ostreewatchd import ledger as ledgers
 from ostreewatchd.judge.recovery import SAMPLES
 from ostreewatchd.ledger import Clock, Ledger
 from ostreewatchd.model import PastRecovery, Sample, Step, Subject
-from ostreewatchd.remediation.recovering import LATE, LIMIT, Recoverer
+from ostreewatchd.remediation.recovering import LATE, LIMIT, TOO_LATE, Recoverer
 from ostreewatchd.report import words
 from ostreewatchd.report.journal import Journal
 from tests.fakes.journald import FakeJournal
@@ -121,6 +121,18 @@ def test_the_late_look_finds_that_nobody_syncs(run: Run) -> None:
     assert run.known().late_verdict == "not-yet" and "PLEG is unhealthy" in run.known().late_why
     entry = run.fake.entries()[-1]
     assert b"NOT recovered" in entry["MESSAGE"] and entry["PRIORITY"] == b"2"
+
+
+def test_a_late_look_that_was_missed_is_not_asked_for_for_ever(run: Run) -> None:
+    """Suspended for longer than an hour: else each remediation would start the next one until the next boot."""
+    run.restart()
+    run.recoverer.judge_restarts(BOOT)
+    run.world.now = RESTART + TOO_LATE - 5
+    assert run.recoverer.is_due(BOOT)
+    run.world.now = RESTART + TOO_LATE + 5
+    assert not run.recoverer.is_due(BOOT)
+    samples = run.world.samples
+    assert run.recoverer.judge_restarts(BOOT) and run.world.samples == samples
 
 
 def test_a_moments_trouble_is_no_alarm_later(run: Run) -> None:
