@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 from ostreewatchd.model import ConfigFile
 from ostreewatchd.model.runtimes import ConfigOf
 from ostreewatchd.observe import runtimefiles
-from ostreewatchd.observe.contents import since
+from ostreewatchd.observe.contents import is_yet_to_come, since
 from ostreewatchd.parse import cniconfig, toml
 from ostreewatchd.peers.paths import Root
 
@@ -73,6 +73,8 @@ def timed(root: Root, path: str, of: ConfigOf, moved: Moved) -> Optional[ConfigF
     except OSError as error:
         return ConfigFile(path=path, of=of, changed_at=None, problem=f"cannot be read: {error.strerror}")
     when, elsewhere = since(path, what), moved.at is not None and path.startswith("/etc/")
+    if when is not None and is_yet_to_come(when):
+        when = None
     if elsewhere and when is not None and moved.at is not None:
         when = max(when, moved.at)
     return ConfigFile(path=path, of=of, changed_at=when, other_tree=elsewhere)

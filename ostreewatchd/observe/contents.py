@@ -14,10 +14,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 from ostreewatchd.model import Program
+from ostreewatchd.model.runtimes import CLOCKS_APART
 from ostreewatchd.parse import maps
 from ostreewatchd.peers import proc
 from ostreewatchd.peers.paths import Root, What
@@ -125,3 +127,9 @@ def since(path: str, what: What) -> Optional[float]:
     if path.startswith(_USR):
         return max(modified, what.born_at) if what.born_at is not None else None
     return max(modified, what.changed_at)
+
+
+def is_yet_to_come(moment: float) -> bool:
+    """Whether a stamp is ahead of the clock: it was written while that was wrong (a hardware clock in local time), or
+    by who set it, and so does not tell whether it is newer than a process."""
+    return moment > time.time() + CLOCKS_APART

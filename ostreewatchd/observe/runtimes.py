@@ -17,7 +17,7 @@ from ostreewatchd.model import ConfigFile, Daemon, Handler, History, InFlight, L
 from ostreewatchd.model.runtimes import RuntimeKind
 from ostreewatchd.observe import configfiles
 from ostreewatchd.observe.configfiles import Moved, Read
-from ostreewatchd.observe.contents import Contents, since
+from ostreewatchd.observe.contents import Contents, is_yet_to_come, since
 from ostreewatchd.observe.host import Host, conf_names
 from ostreewatchd.observe.kubeletfiles import kubelet_files
 from ostreewatchd.observe.selinux import types_missing
@@ -44,6 +44,12 @@ _UNIT_PLACES = (
     "/run/systemd/system.control", "/etc/systemd/system.control", "/run/systemd/transient",
     "/run/systemd/generator", "/run/systemd/generator.early", "/run/systemd/generator.late",
 )  # fmt: skip
+_NOT_FOR_A_START = (
+    "/run/systemd/generator/", "/run/systemd/generator.early/", "/run/systemd/generator.late/",
+    "/run/systemd/system.control/", "/etc/systemd/system.control/",
+)  # fmt: skip
+"""Unit files whose times tell nothing of a start: generators write theirs anew at each daemon-reload, and what
+`systemctl set-property` has written is in effect at once. Source: systemd.generator(7), systemctl(1)."""
 _CRIO_FLAGS = frozenset({"config", "config-dir", "c", "d"})
 
 
@@ -134,7 +140,7 @@ class RuntimeLook:
     ) -> Service:
         stat = proc.stat(daemon.pid)
         started = proc.boot_epoch() + stat.start_ticks / proc.TICKS if stat is not None else None
-        in_ostree = bool(seen.live.deployments.booted)
+        in_ostree = bool(seen.live.deployments.booted) and _is_checkout(seen.host.table)
         programs: tuple[Program, ...]
         try:
             programs = tuple(self._contents.programs(daemon.pid, root, in_ostree=in_ostree))
@@ -238,15 +244,25 @@ def _unit_changed_at(seen: _Seen, loaded: Unit) -> Optional[float]:
     is in it: there what wrote it last tells."""
     moments = []
     for path in loaded.files:
+        if path.startswith(_NOT_FOR_A_START):
+            continue
         try:
             what = seen.host.root.what(path)
         except OSError:
             continue
         elsewhere = seen.moved.at is not None and path.startswith("/etc/")
         when = what.modified[0] + what.modified[1] / 1e9 if elsewhere else since(path, what)
-        if when is not None:
+        if when is not None and not is_yet_to_come(when):
             moments.append(when)
     return max(moments, default=None)
+
+
+def _is_checkout(table: MountTable) -> bool:
+    """Whether `/` is a checkout of hard links, where the same content is the same inode. Of composefs (an overlay over
+    EROFS) each image numbers its files itself, and older kernels have in `maps` the number of the object behind it.
+    Source: ostree-prepare-root.c; fs/proc/task_mmu.c (file_user_inode)."""
+    root = table.visible("/")
+    return root is not None and root.fstype != "overlay"
 
 
 def _has_other_drop_ins(host: Host, loaded: Unit) -> bool:

@@ -10,17 +10,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Optional
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostreewatchd.observe import configfiles
+from ostreewatchd.observe import configfiles, runtimes
 from ostreewatchd.observe.configfiles import Moved
 from ostreewatchd.observe.contents import Contents, since
 from ostreewatchd.parse import maps, runtimeconfig, toml
 from ostreewatchd.parse.flags import flags
+from ostreewatchd.parse.mountinfo import MountTable, parse
 from ostreewatchd.peers.paths import Root
 
 CRI = "io.containerd.grpc.v1.cri"
@@ -138,6 +140,50 @@ def test_a_file_of_another_tree_is_as_old_as_the_switch(tmp_path: Path, root: Ro
     assert file is not None and (file.changed_at, file.other_tree) == (later, True)
     file = configfiles.timed(root, "/var/crio.conf", "runtime", Moved(later))
     assert file is not None and file.changed_at != later and not file.other_tree
+
+
+def test_a_stamp_that_is_yet_to_come_tells_nothing(tmp_path: Path, root: Root) -> None:
+    """A hardware clock in local time, set right after the file was written: it only looks newer than a process."""
+    write(tmp_path, "/etc/crio/crio.conf", "")
+    os.utime(tmp_path / "etc/crio/crio.conf", (time.time() + 7200,) * 2)
+    file = configfiles.timed(root, "/etc/crio/crio.conf", "runtime", Moved(None))
+    assert file is not None and file.changed_at is None
+    write(tmp_path, "/etc/systemd/system/crio.service", "")
+    os.utime(tmp_path / "etc/systemd/system/crio.service", (time.time() + 7200,) * 2)
+    assert unit_changed_at(root, "/etc/systemd/system/crio.service") is None
+
+
+def unit_changed_at(root: Root, *files: str) -> Optional[float]:
+    seen: Any = SimpleNamespace(host=SimpleNamespace(root=root), moved=Moved(None))
+    loaded: Any = SimpleNamespace(files=files)
+    return runtimes._unit_changed_at(seen, loaded)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/run/systemd/generator/crio.service.d/x.conf",
+        "/run/systemd/generator.late/kubelet.service",
+        "/etc/systemd/system.control/crio.service.d/50-CPUWeight.conf",
+        "/run/systemd/system.control/crio.service.d/50-AllowedCPUs.conf",
+    ],
+)
+def test_what_a_generator_or_set_property_writes_is_no_change(tmp_path: Path, root: Root, path: str) -> None:
+    """Each daemon-reload makes the first anew, and the others are in effect at once: a runtime that is well would be
+    restarted for them."""
+    mine = "/etc/systemd/system/crio.service.d/10-mine.conf"
+    write(tmp_path, path, "")
+    write(tmp_path, mine, "")
+    assert unit_changed_at(root, path) is None
+    assert unit_changed_at(root, path, mine) == root.what(mine).changed_at
+
+
+def test_only_a_checkout_has_the_same_inode_for_the_same_content() -> None:
+    """Of composefs a library that is what it was may have another number in `maps` than by its path."""
+    checkout = b"60 1 253:0 /ostree/deploy/a/deploy/b.0 / rw - xfs /dev/vda4 rw"
+    composefs = b"60 1 0:35 / / ro - overlay composefs ro,lowerdir+=/run/ostree/.private/cfsroot-lower,metacopy=on"
+    assert runtimes._is_checkout(MountTable(parse(checkout)))
+    assert not runtimes._is_checkout(MountTable(parse(composefs)))
 
 
 # --- containerd ---------------------------------------------------------------------------------------------------
