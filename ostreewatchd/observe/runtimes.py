@@ -20,7 +20,7 @@ from ostreewatchd.observe.configfiles import Moved, Read
 from ostreewatchd.observe.contents import Contents, is_yet_to_come, since
 from ostreewatchd.observe.host import Host, conf_names
 from ostreewatchd.observe.kubeletfiles import kubelet_files
-from ostreewatchd.observe.selinux import types_missing
+from ostreewatchd.observe.selinux import Known, types_missing
 from ostreewatchd.parse import runtimeconfig
 from ostreewatchd.parse.flags import flags
 from ostreewatchd.parse.mountinfo import MountTable, parse
@@ -74,10 +74,11 @@ class _Seen(NamedTuple):
 
 
 class RuntimeLook:
-    """Remembers what it has read of programs."""
+    """Remembers what it has read of programs and policies."""
 
     def __init__(self) -> None:
         self._contents = Contents()
+        self._policies: Known = {}
 
     def look(
         self, host: Host, platform: Platform, daemons: Sequence[Daemon], live: Live, history: History, said: Said,
@@ -123,7 +124,7 @@ class RuntimeLook:
             used=said.used,
             in_flight=said.in_flight,
             cni_missing=_cni_missing(seen.host, platform),
-            types_missing=types_missing(seen.host.root),
+            types_missing=types_missing(seen.host.root, self._policies),
             kubelet=self._kubelet(seen, kubelet) if kubelet is not None else None,
             kubelet_goes_along=kubelet is not None and _goes_along(seen.systemd, kubelet.unit, daemon.unit),
         )

@@ -7,10 +7,11 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ostreewatchd.observe.selinux import types_missing
+from ostreewatchd.observe.selinux import Known, types_missing
 from ostreewatchd.parse import sepolicy
 from ostreewatchd.peers.paths import Root
 
@@ -43,7 +44,7 @@ def write(root: Path, path: str, data: bytes) -> None:
 
 def missing(root: Path) -> tuple[str, ...]:
     with Root(str(root)) as one:
-        return types_missing(one)
+        return types_missing(one, {})
 
 
 def test_what_a_live_apply_brought_and_nobody_loaded(tmp_path: Path) -> None:
@@ -63,3 +64,20 @@ def test_a_host_without_it_says_nothing(tmp_path: Path) -> None:
     assert missing(tmp_path) == (), "it is not loaded at all"
     write(tmp_path, "sys/fs/selinux/policy", b"")
     assert missing(tmp_path) == ()
+
+
+def test_a_policy_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its content: another one under the same name is another one. Nearly a second each time for a real one."""
+    searched: list[bytes] = []
+    types = sepolicy.types
+    monkeypatch.setattr(sepolicy, "types", lambda data: searched.append(data) or types(data))
+    write(tmp_path, "etc/selinux/config", b"SELINUXTYPE=other\n")
+    write(tmp_path, "etc/selinux/other/policy/policy.33", policy("container_t"))
+    write(tmp_path, "sys/fs/selinux/policy", policy("container_t"))
+    known: Known = {}
+    with Root(str(tmp_path)) as root:
+        assert types_missing(root, known) == types_missing(root, known) == ()
+        assert len(searched) == 1
+        write(tmp_path, "etc/selinux/other/policy/policy.33", policy("container_t", "osc_monitor_t"))
+        assert types_missing(root, known) == types_missing(root, known) == ("osc_monitor_t",)
+        assert len(searched) == 2
