@@ -3,7 +3,10 @@
 kubeconfig's own authority has signed, and no text of an error holds it.
 
 /version is open to everybody, also to those who are nobody; a token that is no good is refused before that is asked
-(401). Source: kubernetes staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go."""
+(401). A server that has just started, or has lost its etcd, refuses good ones too: its refusal counts only if it then
+says that it is ready, which it tells everybody.
+
+Source: kubernetes staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go."""
 
 from __future__ import annotations
 
@@ -18,33 +21,38 @@ from ostreewatchd.parse.kubeconfig import Access
 
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
 _MAX_HEAD = 4096
-_REFUSED = 401
+_READY, _REFUSED = 200, 401
 
 
 def accepts(access: Access, *, deadline: float) -> Optional[bool]:
     """Within the deadline (seconds); None: it does not answer, or in a way that does not tell."""
     ends = time.monotonic() + deadline
+    if not access.checked:
+        return None
     try:
-        context = _context(access)
-        with socket.create_connection((access.host, access.port), timeout=deadline) as plain:
-            plain.settimeout(_left(ends))
-            with context.wrap_socket(plain, server_hostname=access.host) as secured:
-                secured.settimeout(_left(ends))
-                secured.sendall(_request(access))
-                status = _status(secured, ends)
+        status = _ask(access, "/version", ends)
+        if status == _REFUSED:
+            nobody = access._replace(token="", certificate=b"", key=b"")
+            return False if _ask(nobody, "/readyz", ends) == _READY else None
     except (OSError, ValueError):
         return None
-    if status is None or status >= 500:
-        return None
-    return status != _REFUSED
+    return None if status is None or status >= 500 else True
+
+
+def _ask(access: Access, path: str, ends: float) -> Optional[int]:
+    """The status that it answers with. Raises OSError and ValueError."""
+    context = _context(access)
+    with socket.create_connection((access.host, access.port), timeout=_left(ends)) as plain:
+        plain.settimeout(_left(ends))
+        with context.wrap_socket(plain, server_hostname=access.host) as secured:
+            secured.settimeout(_left(ends))
+            secured.sendall(_request(access, path))
+            return _status(secured, ends)
 
 
 def _context(access: Access) -> ssl.SSLContext:
     """Raises OSError or ValueError for a certificate or an authority that cannot be used."""
     context = ssl.create_default_context(cadata=access.authority.decode("ascii") if access.authority else None)
-    if not access.checked:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
     if access.certificate:
         # Only from a file; this one is in memory alone.
         fd = os.memfd_create("certificate", os.MFD_CLOEXEC)
@@ -56,10 +64,10 @@ def _context(access: Access) -> ssl.SSLContext:
     return context
 
 
-def _request(access: Access) -> bytes:
+def _request(access: Access, path: str) -> bytes:
     host = f"[{access.host}]" if ":" in access.host else access.host
     token = f"Authorization: Bearer {access.token}\r\n" if access.token else ""
-    return f"GET /version HTTP/1.0\r\nHost: {host}:{access.port}\r\n{token}Accept: */*\r\n\r\n".encode("ascii")
+    return f"GET {path} HTTP/1.0\r\nHost: {host}:{access.port}\r\n{token}Accept: */*\r\n\r\n".encode("ascii")
 
 
 def _status(secured: ssl.SSLSocket, ends: float) -> Optional[int]:

@@ -49,8 +49,10 @@ def way(fake: FakeKubeletApi, pki: Path, **more: Any) -> Access:
 @pytest.mark.parametrize(("status", "taken"), [(200, True), (403, True), (401, False), (429, True), (503, None)])
 def test_by_the_status(fake: FakeKubeletApi, pki: Path, status: int, taken: Optional[bool]) -> None:
     fake.answers["/version"] = http(b"{}", status)
+    fake.answers["/readyz"] = http(b"ok")
     assert accepts(way(fake, pki), deadline=10) is taken
-    (head,) = fake.heads
+    head, *more = fake.heads
+    assert all("Authorization" not in one for one in more), "whether it is ready it tells everybody"
     assert head.startswith("GET /version HTTP/1.0") and f"Authorization: Bearer {SECRET}" in head
 
 
@@ -67,11 +69,19 @@ def test_what_does_not_tell(fake: FakeKubeletApi, pki: Path) -> None:
     assert accepts(way(fake, pki, certificate=b"none", key=b""), deadline=5) is None
 
 
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_a_server_that_is_not_ready_refuses_nobody(fake: FakeKubeletApi, pki: Path, status: int) -> None:
+    """It answers 401 to good tokens, too, as long as it cannot look up their accounts."""
+    fake.answers["/version"] = http(b"{}", 401)
+    fake.answers["/readyz"] = http(b"[-]etcd failed", status)
+    assert accepts(way(fake, pki), deadline=10) is None
+
+
 def test_nothing_is_sent_to_a_stranger(fake: FakeKubeletApi, pki: Path) -> None:
     fake.answers["/version"] = http(b"{}", 401)
     assert accepts(way(fake, pki, authority=(pki / "stranger.crt").read_bytes()), deadline=10) is None
+    assert accepts(way(fake, pki, checked=False), deadline=10) is None, "nor to one who need not show any"
     assert not fake.heads
-    assert accepts(way(fake, pki, authority=(pki / "stranger.crt").read_bytes(), checked=False), deadline=10) is False
 
 
 def test_a_client_certificate(pki: Path) -> None:
