@@ -121,12 +121,13 @@ def _what(root: Root, path: str) -> Optional[What]:
 
 
 def since(path: str, what: What) -> Optional[float]:
-    """When what is at the path became what it is; None: not known. Below /usr each new deployment is one more link to
-    the same file, which changes its ctime: there its birth tells."""
+    """When what is at the path became what it is; None: not known. It was written to, or is another file since; a
+    ctime tells less, for a mode, a label, or one more link of a deployment below /usr changes it too. Where the
+    filesystem knows no births, outside of /usr the ctime is all there is."""
     modified = what.modified[0] + what.modified[1] / 1e9
-    if path.startswith(_USR):
-        return max(modified, what.born_at) if what.born_at is not None else None
-    return max(modified, what.changed_at)
+    if what.born_at is not None:
+        return max(modified, what.born_at)
+    return None if path.startswith(_USR) else max(modified, what.changed_at)
 
 
 def is_yet_to_come(moment: float) -> bool:

@@ -281,7 +281,9 @@ def test_a_time_below_usr_is_no_link_count(tmp_path: Path, root: Root) -> None:
     after = root.what("/usr/lib/x")
     assert after.changed_at > before.changed_at
     assert since("/usr/lib/x", after) == since("/lib/x", after) == before.born_at
-    assert since("/etc/x", after) == after.changed_at
+    assert since("/etc/x", after) == before.born_at, "nor is a mode or a label another content"
+    unborn = after._replace(born_at=None)
+    assert (since("/usr/lib/x", unborn), since("/etc/x", unborn)) == (None, after.changed_at)
 
 
 def test_executable_mappings() -> None:
