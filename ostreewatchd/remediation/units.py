@@ -107,12 +107,18 @@ class UnitCurer:
                     proof = f"{_as_started(service)}; {waited:.1f} s after it was asked ({said})"
                     return Outcome("cured", proof, True)
                 text, failure = behind[0].reason, "still-stale"
+            if waited >= limit and snapshot.node_runtime is None:
+                # Nobody says how it is: the next run asks again.
+                self._journal.report(Kind.FAILED, f"{subject}: {text}", subject=subject)
+                return Outcome("", text)
             if waited >= limit:
                 proof = f"{failure}: {text} {limit:g} s after it was asked ({said})"
                 return Outcome("not-cured", proof, True, failure)
             self._world.sleep(_PROOF_INTERVAL)
 
     def _conclude(self, act: int, subject: Subject, outcome: Outcome) -> Outcome:
+        if not outcome.name:
+            return outcome
         return concluded(self._ledger, self._journal, act, subject, outcome)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ostreewatchd.act.unit import Ran
 from ostreewatchd.ledger import Clock, Ledger, read
@@ -48,6 +49,8 @@ class Host:
     """A restart makes it take over what the files have."""
     busy: bool = False
     answers: bool = True
+    known: bool = True
+    """Whether systemd says anything of the units."""
     result: str = "done"
     creating: tuple[str, ...] = ()
     steps: list[Step] = field(default_factory=list)
@@ -63,7 +66,8 @@ class Host:
         loaded = (RUNC,) if self.behind else (RUNC, KATA)
         runtime = crio(handlers=(RUNC, KATA), loaded=loaded, own=own, in_flight=InFlight(creating=self.creating))
         built = worlds.world().live(fingerprint="one").part(history=history)
-        return Row("", runtime, snapshot=built.snapshot()).look()
+        whole = Row("", runtime, snapshot=built.snapshot()).look()
+        return whole if self.known else replace(whole, node_runtime=None)
 
     def _started(self) -> float:
         return NOW - 9000 + self.starts
@@ -212,6 +216,18 @@ def test_one_that_does_not_answer_afterwards(bench: Bench) -> None:
     bench.host.moment = lambda now: setattr(bench.host, "answers", now != "done" and bench.host.answers)
     assert bench.run().status == Exit.NOT_CURED
     assert "does not answer" in read(bench.path).acts[0].proof
+
+
+def test_what_nobody_tells_of_afterwards_is_open_until_somebody_does(bench: Bench) -> None:
+    """That is no failure of the unit's, and nothing more is done meanwhile."""
+    bench.host.moment = lambda now: setattr(bench.host, "known", now != "done" and bench.host.known)
+    bench.run()
+    assert (bench.host.starts, bench.outcomes()) == (2, [""])
+    bench.run()
+    assert (bench.host.starts, bench.outcomes()) == (2, [""])
+    bench.host.known, bench.host.moment = True, lambda _: None
+    assert bench.run().status == Exit.NOTHING_OWED
+    assert (bench.host.starts, bench.outcomes()) == (2, ["cured"])
 
 
 def test_systemd_does_not_answer(bench: Bench) -> None:
