@@ -100,13 +100,12 @@ def _of(subject: Subject, decision: Decision) -> Iterator[Refusal]:
 
 
 def _lock(decision: Decision, subject: Subject, settings: Settings) -> Iterator[Refusal]:
-    """A reload ends nothing, so it needs none."""
-    if decision.action == "restart" and settings.lock != "none":
-        because = "a runtime is restarted on one node at a time, and no lock is configured that sees to that"
-        yield Refusal(
-            name="no-lock", because=because, ends="with Lock=none, where nobody else restarts nodes", subject=subject,
-            alarm=True,
-        )  # fmt: skip
+    """A reload ends nothing; yet who has not said that units may be touched does not expect one either. No alarm: a
+    node on which nobody has said so is told what is behind, and that is all."""
+    if decision.action in ("restart", "reload") and settings.lock != "none":
+        because = f"a {decision.action} is done on one node at a time, and no lock is configured that sees to that"
+        ends = "with Lock=none, where nobody else restarts nodes"
+        yield Refusal(name="no-lock", because=because, ends=ends, subject=subject)
 
 
 def _unasked(snapshot: Snapshot, service: Service, decision: Decision) -> Iterator[Refusal]:

@@ -190,7 +190,7 @@ ROWS: tuple[Row, ...] = (
     Row("the unit is older", crio(own={"unit_changed_at": BEFORE})),
     # Refusals.
     Row("without a lock", crio(**WANTED), ("no-lock crio.service",), settings=Settings()),
-    Row("a reload needs none", crio(file(REGISTRIES, "registries")), (RELOAD,), settings=Settings()),
+    Row("a reload without one", crio(file(REGISTRIES, "registries")), ("no-lock crio.service",), settings=Settings()),
     Row("observed", crio(**WANTED), ("mode-observe crio.service",), settings=Settings(lock="none", mode="observe")),
     Row("somebody else is at it", crio(own={"busy": True}, **WANTED), ("unit-has-a-job crio.service",)),
     Row("it starts", crio(own={"ready": False}, **WANTED), ("runtime-is-starting crio.service",)),
