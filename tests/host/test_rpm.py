@@ -202,7 +202,7 @@ def test_payload(payload: list[Entry], bundle: str) -> None:
     documents = {
         "README.md",
         "docs",
-        *(f"docs/{name}" for name in ("design.md", "rules.md", "snapshot.md", "snapshot.schema.json")),
+        *(f"docs/{name}" for name in ("design.md", "recovery.md", "rules.md", "snapshot.md", "snapshot.schema.json")),
     }
     folder = "/usr/share/doc/ostreewatchd"
     assert outside == required | {folder} | {f"{folder}/{name}" for name in documents}

@@ -26,6 +26,7 @@ from .settings import BadConfig, Config, Files
 from .verbs import Verbs
 
 _A_POD = 0.034
+_GRACE = 15.0
 _BEFORE_SERVING = 0.005
 _BEHIND_WITHIN = 30.0
 
@@ -79,12 +80,12 @@ class Daemon:
         server.start()
         Front(listener, inner, verbs, self.mark).serve()
         self._feed_watchdog(own["api"]["listen"])
-        while events.get() == signal.SIGHUP:
+        while _next(events) == signal.SIGHUP:
             self._reload(verbs)
-        # GracefulStop: what runs is waited for, without a bound of its own.
+        # GracefulStop: what runs is waited for, without a bound of its own; here so that no test waits for ever.
         os.unlink(own["api"]["listen"])
         listener.close()
-        server.stop(24 * 3600.0).wait()
+        server.stop(_GRACE).wait(_GRACE + 1.0)
         storage.end_clean(own["clean_shutdown_file"])
         return 0
 
@@ -183,3 +184,12 @@ def notify(text: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
             to.connect("\0" + address[1:] if address.startswith("@") else address)
             to.send(text.encode())
+
+
+def _next(events: queue.SimpleQueue[int]) -> int:
+    """A signal that another thread takes does not wake this one."""
+    while True:
+        try:
+            return events.get(timeout=0.2)
+        except queue.Empty:
+            continue
