@@ -18,9 +18,12 @@ from tests.lab.witness import (
     ctl,
     facts,
     findings,
+    fresh,
     healed,
+    idle,
     instances,
     refused,
+    stops,
     untouched,
 )
 
@@ -97,6 +100,30 @@ def test_pods_start_again(shared: Cluster, node: Node, writers: list[str]) -> No
     assert ctl(node, "scan")[0] == 0
     untouched(node, instances(node, writers), 1.0)
     _says_no_token(node, [host, calicos, *(shared.token(one) for one in (cluster.MULTUS, cluster.WHEREABOUTS))])
+
+
+def test_a_writer_is_deleted_while_the_remediation_is_at_work(shared: Cluster, node: Node, writers: list[str]) -> None:
+    """`kubectl delete` of a pod that is still to be healed, when the first act has begun: what comes in its place has
+    the new tree and is left alone, and each other writer is restarted once."""
+    makers = {writers[1]: daemons.calico_node, writers[2]: daemons.whereabouts}
+    _product(node, "stop")
+    switch.begin(node, node.commit({RELEASE: "4"})).resume()
+    before, begun = instances(node, writers), time.time()
+    _product(node, "start")
+    node.wait(lambda: stops(node, begun), 20, "the first act begins")
+    deleted = next(name for name in makers if before[name].id not in stops(node, begun))
+    shared.remove(deleted, daemons.SYSTEM)
+    anew = shared.start_writer(makers[deleted]())
+
+    others = [name for name in writers if name != deleted]
+    node.wait(lambda: fresh(node, [anew, *others]) and idle(node), 60, "all are healed")
+    after = instances(node, [anew, *others])
+    assert {name: one.restarts for name, one in after.items()} == {anew: 0, **dict.fromkeys(others, 1)}
+    asked = stops(node, begun)
+    assert len(asked) == len(set(asked)), "nothing twice"
+    assert set(asked) <= {one.id for one in before.values()}
+    assert ctl(node, "scan")[0] == 0
+    _next_pod_has_its_interface(shared, "after-the-deletion")
 
 
 def test_a_lost_configuration_is_written_before_it_is_missed(shared: Cluster, node: Node, writers: list[str]) -> None:
