@@ -90,6 +90,7 @@ class Host:
         self.behind = self.behind and not self.helps
 
     def sample(self) -> Sample:
+        self.moment("sample")
         return Sample(
             at=self.clock, wall=BOOTED_AT + self.clock, boot_id=worlds.BOOT, kubelet=UnitSeen(), cri=CriSeen(),
             api=KubeletSeen(), runtime=UnitSeen(unit="crio.service", invocation=self.invocation),
@@ -148,7 +149,7 @@ def test_not_without_a_lock(bench: Bench) -> None:
     assert (result.status, bench.host.starts, bench.outcomes()) == (Exit.OWED, 1, [])
 
 
-@pytest.mark.parametrize("moment", ["look", "asked", "done"])
+@pytest.mark.parametrize("moment", ["look", "sample", "asked", "done"])
 @pytest.mark.parametrize("number", range(1, 6))
 def test_a_crash_at_any_moment(bench: Bench, moment: str, number: int) -> None:
     left = number
