@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 
 from tests.lab import cache, cgroups, cleanup, containers, kernel, kubelet, plan, power, record, switch
 from tests.lab.containers import Container
-from tests.lab.errors import LabError, NodeFailed, TimedOut
+from tests.lab.errors import CommandFailed, LabError, NodeFailed, TimedOut
 from tests.lab.kubelet import PodStatus
 from tests.lab.plan import DEFAULT, KEEP, Choice
 from tests.lab.record import Process, Record
@@ -159,11 +159,18 @@ class Node:
         return self.disk.commit(changes or {})
 
     def deploy(self, commit: str) -> None:
-        """Make a deployment of a commit; it is what the next boot takes."""
-        if self.running:
-            self.sh(["ostree", "admin", "deploy", "--os=debian", "--no-prune", "--retain", commit], timeout=120)
-        else:
+        """Make a deployment of a commit; it is what the next boot takes. OSTree copies /etc while pods write into it,
+        and gives up where a file is renamed meanwhile: then once more, as an operator would."""
+        if not self.running:
             self.disk.deploy(commit)
+            return
+        for left in (2, 1, 0):
+            try:
+                self.sh(["ostree", "admin", "deploy", "--os=debian", "--no-prune", "--retain", commit], timeout=120)
+                return
+            except CommandFailed as error:
+                if not left or "During /etc merge" not in error.output:
+                    raise
 
     def deployments(self) -> list[Deployment]:
         """`ostree admin status`, newest first."""
