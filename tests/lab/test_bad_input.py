@@ -110,7 +110,7 @@ def test_names_with_newlines_and_escapes_forge_nothing(node: Node) -> None:
     # By kubelet's numbers alone: the name in the bundle is no longer this pod's.
     bystander = node.pod_status("etc-readonly").containers["etc-readonly"]
     assert (bystander.id, bystander.restarts) == (before["etc-readonly"].id, 0)
-    noted = [one for one in reports(node, "noted") if one["OSTREEWATCHD_POD_UID"] == before["etc-readonly"].uid]
+    noted = [one for one in reports(node, "noted") if one.get("OSTREEWATCHD_POD_UID") == before["etc-readonly"].uid]
     assert noted and all("evil\\nowed" in one["OSTREEWATCHD_POD"] for one in noted)
     for kind in ("owed", "noted", "intent", "cured"):
         for entry in reports(node, kind):

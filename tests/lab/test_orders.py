@@ -107,4 +107,5 @@ def _runs(node: Node) -> bool:
 def _restarted_once_each(node: Node, before: Mapping[str, Instance]) -> None:
     for name, one in instances(node).items():
         assert one.uid == before[name].uid and one.sandbox != before[name].sandbox, "the same pod, another sandbox"
-        assert one.restarts == before[name].restarts + 1
+        # Where kubelet sees the container's end before the sandbox's, it tries to start it there once more.
+        assert one.restarts - before[name].restarts in (1, 2)

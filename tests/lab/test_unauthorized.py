@@ -175,7 +175,7 @@ def test_account_made_anew(shared: Cluster, node: Node, writers: list[str]) -> N
     host = shared.token(cluster.MULTUS)
     shared.api.delete(f"{cluster.ACCOUNTS}/multus")
     shared.account("multus")
-    assert not shared.accepts(host)
+    node.wait(lambda: not shared.accepts(host), 20, "the API server has forgotten the old account's token")
     shared.start(daemons.plain("no-account"))
     _refused(shared, "no-account")
 
