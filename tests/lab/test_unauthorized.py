@@ -189,7 +189,7 @@ def test_account_made_anew(shared: Cluster, node: Node, writers: list[str]) -> N
 
     node.sh(["systemctl", "restart", "kubelet"])
     node.wait(lambda: shared.accepts(shared.token(cluster.MULTUS)), 60, "Multus has a token of the new account")
-    assert "refuses" not in ctl(node, "explain", "host")[1]
+    assert "the API server refuses it" not in ctl(node, "explain", "kubelet.service")[1]
     _next_pod_has_its_interface(shared, "account")
 
 
